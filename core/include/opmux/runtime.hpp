@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one object of an application: reads manifests, finds and validates providers, and hands out
+// operator handles.
+//
+// Thread safety: open() may be called from any thread, also several times; all const members may be
+// called concurrently. A Runtime may be destroyed while handles exist: they keep working, since
+// routes and modules are never freed (a module that registered with torch or launched work cannot
+// be). Handles must not be used after main() has returned.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "opmux/export.h"
+#include "opmux/operator.hpp"
+#include "opmux/report.hpp"
+#include "opmux/status.hpp"
+
+namespace opmux {
+
+struct Options {
+  // Python environments, searched in order as sys.path is. Empty: the configuration's, else the
+  // process's own.
+  std::vector<std::filesystem::path> environments;
+  // opmux.yaml; none: OPMUX_CONFIG, the user's, the system's.
+  std::optional<std::filesystem::path> config_file;
+  // Drop-in folders of highest precedence.
+  std::vector<std::filesystem::path> manifests;
+  // When not empty, exactly these manifest files are read, beside the shipped operator
+  // declarations: no other provider is considered, native included.
+  std::vector<std::filesystem::path> manifest_files;
+  // Every fallback becomes an error. None: the configuration's.
+  std::optional<bool> strict;
+  // Routes of highest precedence: operator pattern, providers in order.
+  std::vector<std::pair<std::string, std::vector<std::string>>> routes;
+  // Lets the probe use a stub libcuda.so.1. Bindings found usable with it are reported and never
+  // callable.
+  bool stub_driver = false;
+  // False: only report; no provider library is mapped into this process and nothing but native is
+  // callable.
+  bool load = true;
+  // False: probe again whatever the cache says.
+  bool use_cache = true;
+  // One line per slow step; may be empty. Called on the opening thread.
+  std::function<void(const std::string&)> progress;
+};
+
+// A value or the Status that says why there is none.
+template <class T>
+class [[nodiscard]] StatusOr {
+ public:
+  StatusOr(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  StatusOr(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
+  bool ok() const noexcept { return value_.has_value(); }
+  const Status& status() const noexcept { return status_; }
+  T& operator*() noexcept { return *value_; }
+  const T& operator*() const noexcept { return *value_; }
+  T* operator->() noexcept { return &*value_; }
+  const T* operator->() const noexcept { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+class OPMUX_API Runtime {
+ public:
+  // Fails only when the configuration or an explicitly named input is wrong; missing or broken
+  // providers and manifests are in the report, and native kernels serve.
+  static StatusOr<Runtime> open(const Options& options = {});
+
+  Runtime(Runtime&&) noexcept;
+  Runtime& operator=(Runtime&&) noexcept;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  ~Runtime();
+
+  // The handle of a declared operator (`name` with `.overload`), with its C++ signature checked
+  // against the schema. Errors: kNotFound with the nearest name; kInvalidArgument when the
+  // signature does not fit.
+  template <class Signature>
+  StatusOr<Operator<Signature>> op(std::string_view name) const {
+    StatusOr<BoxedOperator> boxed = this->boxed(name);
+    if (!boxed.ok()) return boxed.status();
+    Status fits = Operator<Signature>::check(boxed->state());
+    if (!fits.ok()) return fits;
+    return Operator<Signature>(boxed->state());
+  }
+  StatusOr<BoxedOperator> boxed(std::string_view name) const;
+
+  // A consistent picture of one generation, with the counters of all threads.
+  Report report() const;
+
+  // Memory and streams of a device through a mapped plugin module, for tools; null when none offers
+  // them.
+  const OpmuxDeviceServices* device_services(Device device) const;
+
+  struct State;
+
+ private:
+  explicit Runtime(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace opmux
