@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looking at folders and files without exceptions, in a stable order and within caps; private to
+// this folder. Links are followed unless stated.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opmux::discovery {
+
+// More entries than any real site-packages folder has; a folder that goes on for ever ends here.
+inline constexpr std::size_t kMaximumEntries = 100'000;
+
+struct FolderListing {
+  std::vector<std::string> names;  // sorted by bytes
+  std::string fault;               // why the listing is not complete, empty when it is
+};
+
+FolderListing list_folder(const std::filesystem::path& folder);
+// The names among them that match a shell pattern.
+std::vector<std::string> list_matching(const std::filesystem::path& folder,
+                                       std::string_view pattern);
+
+bool is_folder(const std::filesystem::path& path);
+bool is_file(const std::filesystem::path& path);
+
+// The path with links resolved, or, when that is impossible, `path` itself.
+std::filesystem::path real_path_or_same(const std::filesystem::path& path);
+
+// Adds `path` unless another entry is the same folder under another name.
+void add_folder(std::vector<std::filesystem::path>& folders, const std::filesystem::path& path);
+
+// Whether `path` is `root` or lies below it; both must be real paths.
+bool lies_inside(const std::filesystem::path& path, const std::filesystem::path& root);
+
+// For errors: `a, b and 3 more`.
+std::string list_paths(const std::vector<std::filesystem::path>& paths);
+
+}  // namespace opmux::discovery
