@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/shared_library.hpp>
+#include <boost/dll/shared_library_load_mode.hpp>
+
+#include "core/base/files.hpp"
+#include "core/base/rules.hpp"
+#include "core/base/text.hpp"
+#include "core/loader/loader.hpp"
+#include "core/loader/process_state.hpp"
+
+namespace opmux {
+
+namespace {
+
+struct MappedLibrary {
+  FileIdentity identity;
+  boost::dll::shared_library library;
+};
+
+struct MappedLibraries {
+  std::mutex mutex;
+  std::map<std::string, MappedLibrary> by_path;
+};
+
+// Never destroyed: a library is retired, not unmapped, and its code may run until the process ends.
+MappedLibraries& mapped_libraries() {
+  static MappedLibraries* const libraries = std::make_unique<MappedLibraries>().release();
+  return *libraries;
+}
+
+struct Opened {
+  boost::dll::shared_library library;
+  std::string error;  // the dynamic linker's own words
+};
+
+// A constructor of the library that throws ends the process here, in std::terminate: unwinding
+// through the dynamic linker would leave its lock taken and its tables half written, and the next
+// dlopen of any thread would hang. The probe has met such a library before this process does.
+// Boost.DLL's throwing form would let a handler above take such an exception for its own.
+Opened open_library(const std::filesystem::path& path, boost::dll::load_mode::type mode) noexcept {
+  Opened opened;
+  std::error_code code;
+  opened.library.load(path, code, mode);
+  if (code) {
+    const char* const text = dlerror();
+    opened.error = text == nullptr ? code.message() : text;
+  }
+  return opened;
+}
+
+Rejection open_failed(const std::filesystem::path& path, std::string expected, std::string found) {
+  return reject(rules::kLoaderOpenFailed, path.empty() ? "(empty path)" : printable(path.native()),
+                std::move(expected), std::move(found));
+}
+
+// dlopen refuses an executable, and Boost.DLL then hands out the main program in place of an error.
+bool is_running_program(const FileIdentity& identity) {
+  FileIdentity program;
+  return file_identity("/proc/self/exe", program) && program == identity;
+}
+
+}  // namespace
+
+Result<void*> map_library(const std::filesystem::path& path, BindingMode mode) {
+  if (!path.is_absolute()) {
+    return open_failed(path, "an absolute path", path.empty() ? "no path" : "a relative path");
+  }
+  FileIdentity identity;
+  if (!file_identity(path, identity)) {
+    return open_failed(path, "a file that the dynamic linker maps", "no such file");
+  }
+  MappedLibraries& libraries = mapped_libraries();
+  const std::lock_guard lock(libraries.mutex);
+  const auto known = libraries.by_path.find(path.native());
+  if (known != libraries.by_path.end()) {
+    if (known->second.identity == identity) {
+      return static_cast<void*>(known->second.library.native());
+    }
+    // The dynamic linker would answer with the old library for the same path.
+    return reject(rules::kLoaderChanged, printable(path.native()),
+                  "the file that this process mapped, " + to_string(known->second.identity),
+                  "another file, " + to_string(identity));
+  }
+  if (is_running_program(identity)) {
+    return open_failed(path, "a shared object", "the running program itself");
+  }
+  namespace load_mode = boost::dll::load_mode;
+  const load_mode::type binding =
+      mode == BindingMode::kNow ? load_mode::rtld_now : load_mode::rtld_lazy;
+  const ProcessStateGuard state(printable(path.native()));
+  Opened opened = open_library(path, binding | load_mode::rtld_local);
+  if (!opened.error.empty()) {
+    return open_failed(path, "a file that the dynamic linker maps", printable(opened.error));
+  }
+  void* const handle = opened.library.native();
+  libraries.by_path.emplace(path.native(), MappedLibrary{identity, std::move(opened.library)});
+  return handle;
+}
+
+}  // namespace opmux

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Maps libraries and plugin modules, always by absolute path, RTLD_LOCAL, and never unmaps them
+// (they are retired). Boost.DLL is seen in this folder only. Thread safety: all functions may be
+// called from any thread; mapping is serialised by one lock.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/discovery/discovery.hpp"
+#include "opmux/plugin.h"
+
+namespace opmux {
+
+// Binding mode: RTLD_NOW, or RTLD_LAZY for a Python extension in a process that holds no Python.
+enum class BindingMode { kNow, kLazy };
+
+// A mapped library that stays for the life of the process. Rules loader.open_failed, with dlerror's
+// text, and loader.changed when another file stood under this path when it was mapped. What a
+// library's constructors do to the floating-point environment, the locale and the handlers of
+// common signals is undone and logged.
+Result<void*> map_library(const std::filesystem::path& path, BindingMode mode);
+
+// libtorch by absolute path, once per process: libc10, libtorch_cpu, libtorch, and, when
+// `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build pulls the CUDA libraries
+// in by itself, and every library that was linked the usual way needs libtorch.so by name. A torch
+// that the process already holds is used when it is this one; another is loader.torch_conflict.
+Check preload_torch(const TorchInstallation& torch, bool with_cuda);
+
+// libcuda.so.1 (a driver, or a stub in the probe) by absolute path, so that libraries that need it
+// by name find it.
+Check preload_driver(const std::filesystem::path& libcuda);
+
+// A plugin module after its handshake. `module` is the host's own copy of the module's table, which
+// lives for the process: what a module built against an older minor version does not have reads as
+// zero, entries of `operators` lie one after the other in this host's layout.
+struct PluginModule {
+  std::filesystem::path path;  // empty for a linked-in module
+  const OpmuxModule* module = nullptr;
+};
+
+// Maps the module and shakes hands. Rules loader.open_failed, loader.no_entry, loader.abi,
+// loader.module_refused.
+Result<PluginModule> open_module(const std::filesystem::path& path);
+// The same handshake with an entry point that is linked in.
+Result<PluginModule> open_linked_module(OpmuxPluginOpen entry, const std::string& name);
+
+// The host's side of the ABI, the same object for every module.
+const OpmuxHost* host_services();
+// Moves out the text that a module stored with set_error on this thread.
+std::string take_module_error();
+// Makes the memory that host_services()->workspace gave out on this thread available again. The
+// registry calls it when a call has returned; one test of a thread-local flag when unused.
+void reset_workspace() noexcept;
+// Threads that parallel_for uses, the caller's included; 0 means all cores. Takes effect before the
+// first parallel_for.
+void set_thread_count(int threads);
+
+}  // namespace opmux

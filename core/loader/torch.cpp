@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <link.h>
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/files.hpp"
+#include "core/base/rules.hpp"
+#include "core/base/text.hpp"
+#include "core/loader/loader.hpp"
+
+namespace opmux {
+
+namespace {
+
+// Paths of all mapped files with this name, as the dynamic linker knows them.
+std::vector<std::filesystem::path> mapped_files(std::string_view name) {
+  struct Search {
+    std::string_view name;
+    std::vector<std::filesystem::path> found;
+  } search{name, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* context) {
+        auto& state = *static_cast<Search*>(context);
+        const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+        if (path.substr(path.rfind('/') + 1) == state.name) state.found.emplace_back(path);
+        return 0;
+      },
+      &search);
+  return search.found;
+}
+
+Check second_torch(const TorchInstallation& torch) {
+  for (const char* name : {"libc10.so", "libtorch_cpu.so"}) {
+    const std::filesystem::path wanted = torch.library_folder / name;
+    FileIdentity wanted_identity;
+    if (!file_identity(wanted, wanted_identity)) continue;  // mapping it gives the better error
+    for (const std::filesystem::path& mapped : mapped_files(name)) {
+      FileIdentity mapped_identity;
+      if (file_identity(mapped, mapped_identity) && mapped_identity == wanted_identity) continue;
+      return reject(
+          rules::kLoaderTorchConflict, printable(wanted.native()),
+          "the torch that this process holds, " + printable(mapped.native()),
+          "torch " + printable(torch.version) + " in " + printable(torch.library_folder.native()));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Check preload_torch(const TorchInstallation& torch, bool with_cuda) {
+  if (Check conflict = second_torch(torch)) return conflict;
+  // In the order in which they need each other, so that each finds the others by SONAME and no
+  // search path matters. RTLD_LOCAL is enough for that.
+  std::vector<const char*> names{"libc10.so"};
+  if (with_cuda) names.push_back("libc10_cuda.so");
+  names.push_back("libtorch_cpu.so");
+  if (with_cuda) names.push_back("libtorch_cuda.so");
+  names.push_back("libtorch.so");
+  for (const char* name : names) {
+    Result<void*> mapped = map_library(torch.library_folder / name, BindingMode::kNow);
+    if (!mapped.ok()) return std::move(mapped).rejection();
+  }
+  return std::nullopt;
+}
+
+Check preload_driver(const std::filesystem::path& libcuda) {
+  Result<void*> mapped = map_library(libcuda, BindingMode::kNow);
+  if (!mapped.ok()) return std::move(mapped).rejection();
+  return std::nullopt;
+}
+
+}  // namespace opmux
