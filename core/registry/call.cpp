@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The call path. The common case is invoke(): one atomic load, the route by index, the first
+// binding's conditions, one indirect call. Everything else is out of line and cold.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/rules.hpp"
+#include "core/loader/loader.hpp"
+#include "core/registry/registry.hpp"
+#include "opmux/operator.hpp"
+
+namespace opmux {
+namespace {
+
+using detail::ArgumentKind;
+using detail::OperatorState;
+
+const char* kind_name(ArgumentKind kind) {
+  switch (kind) {
+    case ArgumentKind::kTensor:
+      return "Tensor";
+    case ArgumentKind::kOptionalTensor:
+      return "Tensor?";
+    case ArgumentKind::kInt:
+      return "int";
+    case ArgumentKind::kOptionalInt:
+      return "int?";
+    case ArgumentKind::kFloat:
+      return "float";
+    case ArgumentKind::kOptionalFloat:
+      return "float?";
+    case ArgumentKind::kBool:
+      return "bool";
+    case ArgumentKind::kString:
+      return "str";
+    case ArgumentKind::kIntList:
+      return "int[]";
+    case ArgumentKind::kOptionalIntList:
+      return "int[]?";
+  }
+  return "?";
+}
+
+bool value_fits(ArgumentKind kind, const OpmuxValue& value) {
+  switch (kind) {
+    case ArgumentKind::kTensor:
+      return value.tag == OPMUX_VALUE_TENSOR && value.payload.tensor != nullptr;
+    case ArgumentKind::kOptionalTensor:
+      return value.tag == OPMUX_VALUE_NONE ||
+             (value.tag == OPMUX_VALUE_TENSOR && value.payload.tensor != nullptr);
+    case ArgumentKind::kInt:
+      return value.tag == OPMUX_VALUE_INT;
+    case ArgumentKind::kOptionalInt:
+      return value.tag == OPMUX_VALUE_INT || value.tag == OPMUX_VALUE_NONE;
+    case ArgumentKind::kFloat:
+      return value.tag == OPMUX_VALUE_FLOAT;
+    case ArgumentKind::kOptionalFloat:
+      return value.tag == OPMUX_VALUE_FLOAT || value.tag == OPMUX_VALUE_NONE;
+    case ArgumentKind::kBool:
+      return value.tag == OPMUX_VALUE_BOOL;
+    case ArgumentKind::kString:
+      return value.tag == OPMUX_VALUE_STRING && value.payload.string != nullptr;
+    case ArgumentKind::kIntList:
+      return value.tag == OPMUX_VALUE_INT_LIST && value.payload.int_list != nullptr;
+    case ArgumentKind::kOptionalIntList:
+      return value.tag == OPMUX_VALUE_NONE ||
+             (value.tag == OPMUX_VALUE_INT_LIST && value.payload.int_list != nullptr);
+  }
+  return false;
+}
+
+const char* device_name(std::int32_t type) {
+  if (type == OPMUX_DEVICE_CPU) return "cpu";
+  return type == OPMUX_DEVICE_CUDA ? "cuda" : "another device";
+}
+
+const CompiledCondition* first_refusal(const BoundCall& binding,
+                                       const OpmuxValue* values) noexcept {
+  for (const CompiledCondition& condition : binding.conditions) {
+    if (!holds(condition, values)) return &condition;
+  }
+  return nullptr;
+}
+
+Rejection condition_rejection(const OperatorState& state, const BoundCall& binding,
+                              const CompiledCondition& refused, const OpmuxValue* values) {
+  const auto argument = static_cast<std::size_t>(refused.argument);
+  return reject(rules::kCallCondition,
+                state.name + ": " + binding.provider + ": argument `" +
+                    state.schema.arguments[argument].name + "`",
+                refused.text, describe_value(refused, values));
+}
+
+std::string module_error_or(std::string fallback) {
+  std::string text = take_module_error();
+  return text.empty() ? std::move(fallback) : std::move(text);
+}
+
+// Reasons of all bindings that did not serve one call, in route order.
+class CallReasons {
+ public:
+  void add(const std::string& provider, const Rejection& rejection) {
+    if (!first_) first_ = rejection;
+    text_ += "\n  " + provider + ": " + to_string(rejection);
+  }
+  bool empty() const { return !first_; }
+  Status status(StatusCode code, const std::string& head) const {
+    return first_ ? Status(code, head + text_, *first_) : Status(code, head);
+  }
+
+ private:
+  std::optional<Rejection> first_;
+  std::string text_;
+};
+
+// A non-OK, non-UNSUPPORTED answer of a provider. Not retried elsewhere: an in-place operator would
+// run twice, and an invalid argument is invalid for all.
+Status failure(const OperatorState& state, const BoundCall& binding, OpmuxStatus code) {
+  const std::string subject = state.name + ": " + binding.provider;
+  switch (code) {
+    case OPMUX_INVALID_ARGUMENT:
+      return Status(StatusCode::kInvalidArgument,
+                    subject + ": " + module_error_or("invalid argument"));
+    case OPMUX_ERROR_BEFORE_LAUNCH: {
+      Rejection rejection = reject(rules::kCallFailed, subject, "the provider to serve the call",
+                                   module_error_or("an error before launch"));
+      return Status(StatusCode::kFailed, to_string(rejection), rejection);
+    }
+    default: {
+      Rejection rejection =
+          reject(rules::kCallFailed, subject, "the provider to serve the call",
+                 module_error_or("an error after launch, status " + std::to_string(code)),
+                 "Outputs may be half written; the call was not tried on another provider.");
+      return Status(StatusCode::kFailedInFlight, to_string(rejection), rejection);
+    }
+  }
+}
+
+[[gnu::cold, gnu::noinline]] Status no_route(const OperatorState& state, const DeviceRoute& route,
+                                             const char* device) {
+  CallReasons reasons;
+  for (const SkippedBinding& skipped : route.skipped)
+    reasons.add(skipped.provider, skipped.rejection);
+  if (reasons.empty()) {
+    reasons.add("native",
+                reject(rules::kRegistryNoNative, state.name, std::string("a binding for ") + device,
+                       "no native kernel and no provider's manifest for it"));
+  }
+  return reasons.status(StatusCode::kUnsupported, state.name + ": no usable binding on " + device);
+}
+
+[[gnu::cold, gnu::noinline]] Status wrong_stream(const OperatorState& state,
+                                                 const OpmuxCall& call) {
+  const bool is_cuda = call.device.type == OPMUX_DEVICE_CUDA;
+  Rejection rejection =
+      reject(rules::kCallStream, state.name, is_cuda ? "a named stream" : "no stream on cpu",
+             is_cuda ? "none" : "a stream");
+  return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
+}
+
+[[gnu::cold, gnu::noinline]] Status wrong_device(const OperatorState& state,
+                                                 const OpmuxCall& call) {
+  Rejection rejection = reject(rules::kCallDevice, state.name, "tensors on cpu or cuda",
+                               "device type " + std::to_string(call.device.type));
+  return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
+}
+
+Status strict_fallback(const OperatorState& state, const CallReasons& reasons) {
+  return reasons.status(StatusCode::kUnsupported, state.name + ": strict mode allows no fallback");
+}
+
+// The rest of the route after entries[first] did not take the call, or a strict refusal.
+// `first_answer` is what entries[first] returned, or nothing when it was not called yet.
+[[gnu::cold, gnu::noinline]] Status slow_path(const OperatorState& state,
+                                              const Generation& generation,
+                                              const DeviceRoute& route, const OpmuxCall& call,
+                                              CounterBlock& block,
+                                              std::optional<OpmuxStatus> first_answer) {
+  CallReasons reasons;
+  if (generation.strict && route.first_is_skipped) {
+    reasons.add(route.skipped.front().provider, route.skipped.front().rejection);
+    return strict_fallback(state, reasons);
+  }
+  for (const BoundCall* binding : route.entries) {
+    BindingCounterCell& cell = block.cells[binding->counter];
+    OpmuxStatus answer = OPMUX_UNSUPPORTED;
+    if (first_answer) {
+      answer = *first_answer;
+      first_answer.reset();
+    } else if (const CompiledCondition* refused = first_refusal(*binding, call.values)) {
+      BindingCounterCell::increment(cell.refused);
+      reasons.add(binding->provider, condition_rejection(state, *binding, *refused, call.values));
+      if (generation.strict) return strict_fallback(state, reasons);
+      continue;
+    } else {
+      answer = binding->call(binding->binding, &call);
+      reset_workspace();
+    }
+    if (answer == OPMUX_OK) {
+      BindingCounterCell::increment(cell.calls);
+      block.last_served = binding->counter;
+      return {};
+    }
+    if (answer != OPMUX_UNSUPPORTED) {
+      BindingCounterCell::increment(cell.errors);
+      return failure(state, *binding, answer);
+    }
+    BindingCounterCell::increment(cell.refused);
+    reasons.add(binding->provider,
+                reject(rules::kCallUnsupported, state.name + ": " + binding->provider,
+                       "a call that the provider supports", module_error_or("it refused")));
+    if (generation.strict) return strict_fallback(state, reasons);
+  }
+  for (const SkippedBinding& skipped : route.skipped)
+    reasons.add(skipped.provider, skipped.rejection);
+  return reasons.status(StatusCode::kUnsupported, state.name + ": no binding takes this call");
+}
+
+OpmuxCall make_call(const OperatorState& state, const OpmuxValue* values, Stream stream,
+                    std::uint32_t flags) noexcept {
+  OpmuxCall call;
+  call.struct_size = sizeof call;
+  call.flags = flags;
+  call.device = state.first_tensor >= 0 ? values[state.first_tensor].payload.tensor->device
+                                        : OpmuxDevice{OPMUX_DEVICE_CPU, 0};
+  call.stream_kind = stream.kind;
+  call.value_count = state.argument_count;
+  call.stream = stream.handle;
+  call.values = values;
+  call.host = host_services();
+  return call;
+}
+
+// Ok, or why a call with this device and stream is wrong whatever the route.
+inline bool device_and_stream_fit(const OpmuxCall& call) noexcept {
+  const bool is_cpu = call.device.type == OPMUX_DEVICE_CPU;
+  const bool has_stream = call.stream_kind != OPMUX_STREAM_NONE;
+  return is_cpu ? !has_stream : call.device.type == OPMUX_DEVICE_CUDA && has_stream;
+}
+
+[[gnu::cold, gnu::noinline]] Status device_or_stream_error(const OperatorState& state,
+                                                           const OpmuxCall& call) {
+  if (call.device.type != OPMUX_DEVICE_CPU && call.device.type != OPMUX_DEVICE_CUDA)
+    return wrong_device(state, call);
+  return wrong_stream(state, call);
+}
+
+inline Status invoke(const OperatorState& state, const OpmuxValue* values, Stream stream,
+                     std::uint32_t flags) {
+  Registry& registry = *state.registry;
+  const Generation& generation = registry.current();
+  const OpmuxCall call = make_call(state, values, stream, flags);
+  if (!device_and_stream_fit(call)) [[unlikely]]
+    return device_or_stream_error(state, call);
+  const auto slot = static_cast<std::size_t>(
+      call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
+  const DeviceRoute& route = generation.routes[state.index][slot];
+  if (route.entries.empty()) [[unlikely]]
+    return no_route(state, route, device_name(call.device.type));
+  CounterBlock& block = registry.counters().local();
+  const BoundCall& binding = *route.entries.front();
+  if ((generation.strict && route.first_is_skipped) || first_refusal(binding, values) != nullptr)
+      [[unlikely]] {
+    return slow_path(state, generation, route, call, block, std::nullopt);
+  }
+  const OpmuxStatus answer = binding.call(binding.binding, &call);
+  reset_workspace();
+  if (answer != OPMUX_OK) [[unlikely]]
+    return slow_path(state, generation, route, call, block, answer);
+  BindingCounterCell::increment(block.cells[binding.counter].calls);
+  block.last_served = binding.counter;
+  return {};
+}
+
+Status wrong_count(const OperatorState& state, std::size_t count) {
+  return Status(StatusCode::kInvalidArgument, state.name + ": expected " +
+                                                  std::to_string(state.required_count) + " to " +
+                                                  std::to_string(state.argument_count) +
+                                                  " arguments, found " + std::to_string(count));
+}
+
+// `values` completed with the schema's defaults.
+std::vector<OpmuxValue> with_defaults(const OperatorState& state, const OpmuxValue* values,
+                                      std::size_t count) {
+  std::vector<OpmuxValue> all(values, values + count);
+  all.insert(all.end(), state.defaults.begin() + static_cast<std::ptrdiff_t>(count),
+             state.defaults.end());
+  return all;
+}
+
+Status check_values(const OperatorState& state, const OpmuxValue* values, std::size_t count) {
+  if (count < state.required_count || count > state.argument_count)
+    return wrong_count(state, count);
+  for (std::size_t index = 0; index < count; ++index) {
+    if (!value_fits(state.kinds[index], values[index])) {
+      return Status(StatusCode::kInvalidArgument,
+                    state.name + ": argument " + std::to_string(index + 1) + " `" +
+                        state.schema.arguments[index].name + "`: expected " +
+                        kind_name(state.kinds[index]) + ", found a value of tag " +
+                        std::to_string(values[index].tag));
+    }
+  }
+  return {};
+}
+
+bool signature_fits(ArgumentKind schema_kind, ArgumentKind written) {
+  if (schema_kind == written) return true;
+  switch (schema_kind) {
+    // A value that is always given serves an optional argument too.
+    case ArgumentKind::kOptionalTensor:
+      return written == ArgumentKind::kTensor;
+    case ArgumentKind::kOptionalInt:
+      return written == ArgumentKind::kInt;
+    case ArgumentKind::kOptionalFloat:
+      return written == ArgumentKind::kFloat;
+    case ArgumentKind::kOptionalIntList:
+      return written == ArgumentKind::kIntList;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+Status call(const OperatorState* state, const OpmuxValue* values, std::size_t count, Stream stream,
+            std::uint32_t flags) {
+  if (count == state->argument_count) [[likely]]
+    return invoke(*state, values, stream, flags);
+  // A fixed buffer keeps calls that leave out defaults free of allocation too.
+  constexpr std::size_t kMaxOnStack = 64;
+  if (count < state->required_count || count > state->argument_count)
+    return wrong_count(*state, count);
+  if (state->argument_count <= kMaxOnStack) {
+    std::array<OpmuxValue, kMaxOnStack> all;
+    std::copy_n(values, count, all.begin());
+    std::copy(state->defaults.begin() + static_cast<std::ptrdiff_t>(count), state->defaults.end(),
+              all.begin() + static_cast<std::ptrdiff_t>(count));
+    return invoke(*state, all.data(), stream, flags);
+  }
+  const std::vector<OpmuxValue> all = with_defaults(*state, values, count);
+  return invoke(*state, all.data(), stream, flags);
+}
+
+Status check_signature(const OperatorState* state, const ArgumentKind* kinds, std::size_t count) {
+  std::string found;
+  bool fits = count >= state->required_count && count <= state->argument_count;
+  for (std::size_t index = 0; index < count; ++index) {
+    if (index > 0) found += ", ";
+    found += kind_name(kinds[index]);
+    if (fits && !signature_fits(state->kinds[index], kinds[index])) fits = false;
+  }
+  if (fits) return {};
+  Rejection rejection = reject(rules::kRegistrySignature, state->name,
+                               "a C++ signature for " + state->schema_text, "(" + found + ")");
+  return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
+}
+
+}  // namespace detail
+
+const std::string& BoxedOperator::name() const noexcept { return state_->name; }
+const std::string& BoxedOperator::schema() const noexcept { return state_->schema_text; }
+
+Status BoxedOperator::call(const OpmuxValue* values, std::size_t count, Stream stream,
+                           std::uint32_t flags) const {
+  if (Status fits = check_values(*state_, values, count); !fits.ok()) return fits;
+  return detail::call(state_, values, count, stream, flags);
+}
+
+Status BoxedOperator::call_provider(std::string_view provider, const OpmuxValue* values,
+                                    std::size_t count, Stream stream, std::uint32_t flags) const {
+  if (Status fits = check_values(*state_, values, count); !fits.ok()) return fits;
+  const std::vector<OpmuxValue> all = with_defaults(*state_, values, count);
+  const OpmuxCall call = make_call(*state_, all.data(), stream, flags);
+  if (!device_and_stream_fit(call)) return device_or_stream_error(*state_, call);
+  const auto slot = static_cast<std::size_t>(
+      call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
+  const Generation& generation = state_->registry->current();
+  const DeviceRoute& route = generation.routes[state_->index][slot];
+
+  DeviceRoute only;
+  for (const BoundCall* binding : route.entries) {
+    if (binding->provider == provider) only.entries.push_back(binding);
+  }
+  for (const SkippedBinding& skipped : route.skipped) {
+    if (skipped.provider == provider) only.skipped.push_back(skipped);
+  }
+  if (only.entries.empty()) {
+    if (only.skipped.empty()) {
+      only.skipped.push_back(
+          {std::string(provider), reject(rules::kRegistryNotRouted, state_->name,
+                                         "a binding of provider " + std::string(provider) + " on " +
+                                             device_name(call.device.type),
+                                         "none in the route")});
+    }
+    return no_route(*state_, only, device_name(call.device.type));
+  }
+  return slow_path(*state_, generation, only, call, state_->registry->counters().local(),
+                   std::nullopt);
+}
+
+std::string BoxedOperator::last_provider() const {
+  const std::uint32_t counter = state_->registry->counters().local().last_served;
+  const BoundCall* binding = state_->registry->binding_of(counter);
+  return binding == nullptr ? std::string() : binding->provider;
+}
+
+}  // namespace opmux

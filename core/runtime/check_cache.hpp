@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Remembers the outcome of check_library between processes, so that a warm start reads no symbol
+// table. The key holds everything that the check depends on; a broken, foreign or
+// writable-by-others cache file is ignored. Thread safety: functions may be called concurrently,
+// also by several processes.
+#pragma once
+
+#include <filesystem>
+
+#include "core/contract/contract.hpp"
+
+namespace opmux {
+
+struct LibraryCheck {
+  Check rejection;          // nothing when the library passed
+  bool needs_cuda = false;  // imports torch's CUDA libraries, the CUDA runtime or the driver
+};
+
+// `cache_folder` may be empty: no cache.
+LibraryCheck check_library_cached(const std::filesystem::path& path, const LibrarySource& source,
+                                  const StaticCheckContext& context,
+                                  const std::filesystem::path& cache_folder);
+
+}  // namespace opmux

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every provider's manifest comes to on this machine before anything is loaded: the file of
+// each library, the plugin module, the torch; and the load set that the probe gets. Thread safety:
+// values; functions read the file system.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/files.hpp"
+#include "core/contract/contract.hpp"
+#include "core/discovery/discovery.hpp"
+#include "core/manifest/manifest.hpp"
+#include "core/probe/probe.hpp"
+
+namespace opmux {
+
+// One place a library may come from, and what became of it.
+struct CandidatePlan {
+  const LibrarySource* source = nullptr;
+  std::optional<FoundLibrary> found;
+  std::optional<Rejection> rejection;
+  FileIdentity identity;  // when it was checked
+  bool needs_cuda = false;
+  bool is_checked =
+      false;  // its bytes were checked; later candidates are looked at only when earlier ones fail
+};
+
+struct LibraryPlan {
+  const Library* library = nullptr;
+  std::vector<CandidatePlan> candidates;
+  std::optional<std::size_t> chosen;  // the first candidate without a rejection
+
+  const CandidatePlan* in_use() const { return chosen ? &candidates[*chosen] : nullptr; }
+  bool is_in_conflict() const;
+  // Why no candidate is in use: the rejection that got furthest.
+  const Rejection& rejection() const;
+};
+
+struct ProviderPlan {
+  const Manifest* manifest = nullptr;
+  bool linked_in = false;  // its module is part of this program
+  bool uses_torch = false;
+  bool is_routed = true;  // some route names it
+  std::filesystem::path module;
+  std::optional<Rejection> rejection;  // of the provider as a whole: torch or module
+  std::vector<LibraryPlan> libraries;
+
+  const LibraryPlan* find(const std::string& library) const;
+};
+
+struct PlanContext {
+  const ManifestSet* manifests = nullptr;
+  const EnvironmentSearch* environments = nullptr;
+  const HostFacts* host = nullptr;
+  std::vector<std::filesystem::path> module_folders;
+  std::filesystem::path cache_folder;  // empty: no cache
+};
+
+struct Plan {
+  std::vector<ProviderPlan> providers;  // in the order of the manifest set
+  std::optional<TorchInstallation> torch;
+};
+
+// `routed`, parallel to the manifest set's providers, says which a route names; the others are not
+// looked for.
+Plan make_plan(const PlanContext& context, const std::vector<bool>& routed);
+
+// What one process would hold: modules and chosen libraries in `order` (indexes into
+// plan.providers).
+struct PlannedLoadSet {
+  LoadSet load_set;
+  struct LibrarySlot {
+    std::size_t provider;
+    std::size_t library;
+  };
+  // parallel to load_set.libraries: every plan entry that uses the file
+  std::vector<std::vector<LibrarySlot>> library_slots;
+  std::vector<std::vector<std::size_t>> module_slots;  // parallel to load_set.modules: providers
+};
+PlannedLoadSet make_load_set(const Plan& plan, const std::vector<std::size_t>& order,
+                             const HostFacts& host);
+
+// Carries the probe's rejections into the plan. True when a library fell back to its next
+// candidate, so that the new load set must be probed.
+bool apply_findings(Plan& plan, const PlannedLoadSet& planned, const Findings& findings);
+
+// Checks the bytes of candidates that moved up since the last check.
+void check_libraries(Plan& plan, const PlanContext& context);
+
+// The rejection of everything that needs a driver on a machine without one.
+Rejection no_driver();
+
+// How far a rejection's check lies in the order of checks; of several, the furthest tells most.
+int check_depth(const Rejection& rejection);
+
+}  // namespace opmux

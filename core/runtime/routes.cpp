@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/routes.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "core/base/rules.hpp"
+#include "core/base/text.hpp"
+
+namespace opmux {
+namespace {
+
+// "native" in a route stands for both native providers; the call's device picks the one that has a
+// kernel.
+bool stands_for(const std::string& written, const std::string& provider) {
+  return written == provider || (written == "native" && provider == "native_cuda");
+}
+
+std::string position(const std::string& file, const RouteRule& rule) {
+  if (rule.line == 0) return file.empty() ? "route" : file;
+  return file + ":" + std::to_string(rule.line) + ":" + std::to_string(rule.column);
+}
+
+}  // namespace
+
+RoutePolicy::RoutePolicy(const ManifestSet& manifests, std::vector<RouteRule> rules)
+    : manifests_(manifests), rules_(std::move(rules)) {}
+
+const RouteRule* RoutePolicy::rule_for(const std::string& operator_name) const {
+  for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+    if (glob_match(rule->pattern, operator_name)) return &*rule;
+  }
+  return nullptr;
+}
+
+std::vector<std::size_t> RoutePolicy::order(const std::string& operator_name) const {
+  std::vector<std::size_t> order;
+  const RouteRule* rule = rule_for(operator_name);
+  if (rule == nullptr) {
+    order.resize(manifests_.providers.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    return order;
+  }
+  for (const std::string& name : rule->providers) {
+    for (std::size_t index = 0; index < manifests_.providers.size(); ++index) {
+      if (stands_for(name, manifests_.providers[index].provider) &&
+          std::find(order.begin(), order.end(), index) == order.end()) {
+        order.push_back(index);
+      }
+    }
+  }
+  return order;
+}
+
+std::vector<std::size_t> RoutePolicy::load_order() const {
+  constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> best(manifests_.providers.size(), kNever);
+  for (const OperatorDeclaration& declaration : manifests_.declarations) {
+    const std::vector<std::size_t> route = order(declaration.name);
+    for (std::size_t place = 0; place < route.size(); ++place) {
+      best[route[place]] = std::min(best[route[place]], place);
+    }
+  }
+  std::vector<std::size_t> providers;
+  for (std::size_t index = 0; index < best.size(); ++index) {
+    if (best[index] != kNever) providers.push_back(index);
+  }
+  std::stable_sort(providers.begin(), providers.end(),
+                   [&](std::size_t a, std::size_t b) { return best[a] < best[b]; });
+  return providers;
+}
+
+std::vector<bool> RoutePolicy::routed() const {
+  std::vector<bool> routed(manifests_.providers.size(), false);
+  for (const std::size_t index : load_order()) routed[index] = true;
+  return routed;
+}
+
+std::vector<Rejection> RoutePolicy::unknown_names(const std::string& file) const {
+  std::vector<std::string> providers{"native"};
+  for (const Manifest& manifest : manifests_.providers) providers.push_back(manifest.provider);
+  std::vector<std::string> operators;
+  for (const OperatorDeclaration& declaration : manifests_.declarations)
+    operators.push_back(declaration.name);
+
+  std::vector<Rejection> rejections;
+  for (const RouteRule& rule : rules_) {
+    const bool matches =
+        std::any_of(operators.begin(), operators.end(),
+                    [&](const std::string& name) { return glob_match(rule.pattern, name); });
+    if (!matches) {
+      const std::string near = nearest(rule.pattern, operators);
+      rejections.push_back(reject(rules::kConfigUnknownOperator, position(file, rule),
+                                  "a pattern that matches a declared operator",
+                                  "`" + printable(rule.pattern) + "`",
+                                  near.empty() ? "" : "Did you mean `" + near + "`?"));
+    }
+    for (const std::string& name : rule.providers) {
+      const bool known =
+          std::any_of(providers.begin(), providers.end(),
+                      [&](const std::string& provider) { return stands_for(name, provider); });
+      if (known) continue;
+      const std::string near = nearest(name, providers);
+      rejections.push_back(reject(rules::kConfigUnknownProvider, position(file, rule),
+                                  "one of " + join(providers, ", "), "`" + printable(name) + "`",
+                                  near.empty() ? "" : "Did you mean `" + near + "`?"));
+    }
+  }
+  return rejections;
+}
+
+}  // namespace opmux

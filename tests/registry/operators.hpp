@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Declarations and bindings for tests of the registry.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/loader/loader.hpp"
+#include "core/registry/registry.hpp"
+
+namespace opmux::test {
+
+inline OperatorDeclaration declare(const std::string& schema_text) {
+  Result<schema::Schema> schema = schema::parse(schema_text);
+  EXPECT_TRUE(schema.ok()) << schema_text;
+  OperatorDeclaration declaration;
+  declaration.name =
+      schema->overload.empty() ? schema->name : schema->name + "." + schema->overload;
+  declaration.schema = std::move(*schema);
+  declaration.schema_text = schema_text;
+  return declaration;
+}
+
+// What a binding does when called, and what it saw.
+struct Script {
+  OpmuxStatus answer = OPMUX_OK;
+  const char* error = nullptr;
+  int calls = 0;
+  std::vector<OpmuxValue> values;
+  OpmuxCall call{};
+
+  static OpmuxStatus run(void* self, const OpmuxCall* call) {
+    auto* script = static_cast<Script*>(self);
+    ++script->calls;
+    script->call = *call;
+    script->values.assign(call->values, call->values + call->value_count);
+    if (script->error != nullptr) call->host->set_error(script->error);
+    return script->answer;
+  }
+};
+
+// A registry of one operator whose CPU route is made of scripts.
+class OneOperator {
+ public:
+  explicit OneOperator(const std::string& schema) : registry_(make(schema)) {}
+
+  Script& add(const std::string& provider, std::vector<Condition> conditions = {}) {
+    scripts_.push_back(std::make_unique<Script>());
+    BoundCall binding;
+    binding.call = &Script::run;
+    binding.binding = scripts_.back().get();
+    binding.provider = provider;
+    binding.counter = static_cast<std::uint32_t>(scripts_.size() - 1);
+    for (const Condition& condition : conditions)
+      binding.conditions.push_back(compile_condition(condition));
+    entries_.push_back(&registry_.add_binding(std::move(binding)));
+    return *scripts_.back();
+  }
+
+  void skip(const std::string& provider, Rejection rejection, bool first) {
+    skipped_.push_back({provider, std::move(rejection)});
+    first_is_skipped_ |= first;
+  }
+
+  void publish(bool strict = false) {
+    auto generation = std::make_unique<Generation>();
+    generation->strict = strict;
+    generation->routes.resize(1);
+    generation->routes[0][0] = DeviceRoute{entries_, skipped_, first_is_skipped_};
+    registry_.publish(std::move(generation));
+  }
+
+  BoxedOperator op() const { return BoxedOperator(registry_.operators().front().get()); }
+  Registry& registry() { return registry_; }
+
+ private:
+  static Registry& make(const std::string& schema) {
+    std::vector<Rejection> rejections;
+    Registry& registry = Registry::create({declare(schema)}, 16, rejections);
+    EXPECT_TRUE(rejections.empty());
+    return registry;
+  }
+
+  Registry& registry_;
+  std::vector<std::unique_ptr<Script>> scripts_;
+  std::vector<const BoundCall*> entries_;
+  std::vector<SkippedBinding> skipped_;
+  bool first_is_skipped_ = false;
+};
+
+}  // namespace opmux::test
