@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The subcommands of `opmux` and what they share. Each returns the process's exit code.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "opmux/opmux.hpp"
+
+namespace opmux::cli {
+
+enum ExitCode : int {
+  kFine = 0,
+  kFinding = 1,  // the answer to the question is bad news
+  kUsage = 2,    // the question is wrong
+};
+
+// Options that every subcommand takes.
+struct CommonOptions {
+  std::vector<std::filesystem::path> environments;
+  std::vector<std::filesystem::path> manifests;
+  std::optional<std::filesystem::path> config_file;
+  bool strict = false;
+  bool json = false;
+  bool no_cache = false;
+};
+
+struct RunOptions {
+  std::string operator_name;
+  std::string provider;  // empty: the route decides
+  std::string device;    // empty: cpu where something serves there, else cuda
+  std::string shape;     // empty: the example's
+  std::string dtype;     // empty: the example's first
+  std::uint64_t seed = 1;
+  int repeat = 20;
+  bool compare = false;
+};
+
+int list(const CommonOptions& common);
+int explain(const CommonOptions& common, const std::string& operator_name);
+int validate(const CommonOptions& common, const std::vector<std::filesystem::path>& manifest_files,
+             bool stub_driver);
+int run(const CommonOptions& common, const RunOptions& options);
+int doctor(const CommonOptions& common);
+int demo(const CommonOptions& common);
+// An empty `id` is all rules.
+int rules(const std::string& id, bool markdown, bool json);
+int version(bool json);
+
+// The runtime's options; slow steps are told on stderr where that is a terminal.
+Options runtime_options(const CommonOptions& common);
+
+// Prints why a runtime could not be opened. kUsage where what was typed or set is wrong, kFinding
+// where a file that it names is.
+int open_failed(const Status& status);
+
+}  // namespace opmux::cli

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The `opmux` command: options in, exit code out.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "core/base/environment.hpp"
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+
+namespace opmux::cli {
+
+Options runtime_options(const CommonOptions& common) {
+  Options options;
+  options.environments = common.environments;
+  options.manifests = common.manifests;
+  options.config_file = common.config_file;
+  if (common.strict) options.strict = true;
+  options.use_cache = !common.no_cache;
+  if (::isatty(STDERR_FILENO) == 1)
+    options.progress = [](const std::string& text) { print_error(printable(text) + " ..."); };
+  return options;
+}
+
+int open_failed(const Status& status) {
+  print_error(printable(status.message()));
+  const Rejection* rejection = status.rejection();
+  if (rejection == nullptr) return kFinding;
+  // What was typed or set, rather than what a file holds.
+  for (const char* rule : {"config.missing", "config.unknown_variable", "config.variable_form",
+                           "discovery.bad_environment", "manifest.missing"})
+    if (rejection->rule == rule) return kUsage;
+  return kFinding;
+}
+
+int version(bool json) {
+  if (json)
+    print(nlohmann::ordered_json{{"version", OPMUX_VERSION}}.dump(2));
+  else
+    print("opmux " OPMUX_VERSION);
+  return kFine;
+}
+
+namespace {
+
+void add_common(CLI::App& app, CommonOptions& common) {
+  app.add_option("--environment", common.environments,
+                 "A Python environment to search; several are searched in order, as sys.path is")
+      ->type_name("DIR")
+      ->expected(1)
+      ->take_all()
+      ->group("Common options");
+  app.add_option("--config", common.config_file, "The configuration to read")
+      ->type_name("FILE")
+      ->group("Common options");
+  app.add_option("--manifests", common.manifests,
+                 "A folder of manifests that come before all others; may be repeated")
+      ->type_name("DIR")
+      ->expected(1)
+      ->take_all()
+      ->group("Common options");
+  app.add_flag("--strict", common.strict, "Make every fallback an error")->group("Common options");
+  app.add_flag("--json", common.json, "Print JSON")->group("Common options");
+  app.add_flag("--no-cache", common.no_cache, "Probe again, whatever earlier findings say")
+      ->group("Common options");
+}
+
+// What CLI11 found wrong, and what to type.
+int wrong_usage(const CLI::App& app, const std::vector<std::string>& words,
+                const CLI::ParseError& error) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    commands.push_back(command->get_name());
+
+  const CLI::App* chosen = nullptr;
+  for (const std::string& word : words)
+    if (chosen == nullptr && !word.empty() && word.front() != '-')
+      for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+        if (command->get_name() == word) chosen = command;
+  if (chosen == nullptr) {
+    if (words.empty()) return usage_error("say what to do.", app.help());
+    const std::string near = nearest(words.front(), commands);
+    return usage_error(
+        "there is no command `" + printable(words.front()) + "`. " + did_you_mean(near),
+        "Commands: " + join(commands, ", ") + ". Type `opmux --help`.");
+  }
+
+  std::vector<std::string> known;
+  for (const CLI::Option* option : chosen->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  std::string hint;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    for (const std::string& word : words) {
+      const std::string option = word.substr(0, word.find('='));
+      if (!option.starts_with("-")) continue;
+      if (std::find(known.begin(), known.end(), option) != known.end()) continue;
+      hint = did_you_mean(nearest(option, known));
+      return usage_error(
+          "`opmux " + chosen->get_name() + "` has no option `" + printable(option) + "`. " + hint,
+          "Type `opmux " + chosen->get_name() + " --help`.");
+    }
+  }
+  return usage_error("`opmux " + chosen->get_name() + "`: " + printable(error.what()) + ".",
+                     "Type `opmux " + chosen->get_name() + " --help`.");
+}
+
+int dispatch(int argc, char** argv) {
+  CLI::App app{"opmux puts installed operator libraries to use where they lie.", "opmux"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "opmux " OPMUX_VERSION);
+  app.set_help_flag("-h,--help", "Print this help");
+  app.footer("Exit codes: 0 fine, 1 a finding, 2 wrong usage. Manual: docs/opmux.1.md");
+
+  CommonOptions common;
+  std::function<int()> command;
+  const auto add = [&](const char* name, const char* description) {
+    CLI::App* sub = app.add_subcommand(name, description);
+    add_common(*sub, common);
+    return sub;
+  };
+
+  add("list", "List operators, who serves them, and why others do not")->callback([&] {
+    command = [&] { return list(common); };
+  });
+
+  std::string operator_name;
+  CLI::App* explain_command = add("explain", "Tell everything about the route of one operator");
+  explain_command->add_option("operator", operator_name, "Its name, overload included")
+      ->type_name("OPERATOR")
+      ->required();
+  explain_command->callback([&] { command = [&] { return explain(common, operator_name); }; });
+
+  std::vector<std::filesystem::path> manifest_files;
+  bool stub_driver = false;
+  CLI::App* validate_command =
+      add("validate", "Check manifests and what they describe on this machine");
+  validate_command->add_option("manifest", manifest_files, "Manifests")
+      ->type_name("MANIFEST")
+      ->required();
+  validate_command->add_flag("--stub-driver", stub_driver,
+                             "Check CUDA libraries with a stub libcuda.so.1, without a GPU");
+  validate_command->callback(
+      [&] { command = [&] { return validate(common, manifest_files, stub_driver); }; });
+
+  RunOptions run_options;
+  CLI::App* run_command = add("run", "Call an operator on the example inputs of its declaration");
+  run_command->add_option("operator", run_options.operator_name, "Its name, overload included")
+      ->type_name("OPERATOR")
+      ->required();
+  run_command->add_option("--provider", run_options.provider, "Call this provider's binding")
+      ->type_name("PROVIDER");
+  run_command->add_option("--device", run_options.device, "Where the tensors lie: cpu or cuda")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  run_command
+      ->add_option("--shape", run_options.shape,
+                   "Sizes of the example: NAME=VALUE,... or 4x128 in the order of its dims")
+      ->type_name("SHAPE");
+  run_command->add_option("--dtype", run_options.dtype, "One of the declaration's dtypes")
+      ->type_name("DTYPE");
+  run_command->add_flag("--compare", run_options.compare, "Compare with the native kernel");
+  run_command->add_option("--repeat", run_options.repeat, "Calls to time")
+      ->type_name("COUNT")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  run_command->add_option("--seed", run_options.seed, "Of the inputs")
+      ->type_name("NUMBER")
+      ->capture_default_str();
+  run_command->callback([&] { command = [&] { return run(common, run_options); }; });
+
+  add("doctor", "Look for what is wrong, and say what to do")->callback([&] {
+    command = [&] { return doctor(common); };
+  });
+  add("demo", "Show the routes, call the native operators and check their numbers")->callback([&] {
+    command = [&] { return demo(common); };
+  });
+
+  std::string rule_id;
+  bool markdown = false;
+  CLI::App* rules_command = add("rules", "List the rules that rejections name");
+  rules_command->add_option("rule", rule_id, "A rule or a stage")->type_name("RULE");
+  rules_command->add_flag("--markdown", markdown, "Print docs/rules.md");
+  rules_command->callback([&] { command = [&] { return rules(rule_id, markdown, common.json); }; });
+
+  add("version", "Print the version")->callback([&] {
+    command = [&] { return version(common.json); };
+  });
+
+  // The command tells what it finds itself; the log would say it a second time.
+  if (!environment_variable("OPMUX_LOG")) log::set_level(log::Level::kOff);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return wrong_usage(app, words, error);
+  }
+  return command();
+}
+
+}  // namespace
+}  // namespace opmux::cli
+
+int main(int argc, char** argv) {
+  try {
+    const int code = opmux::cli::dispatch(argc, argv);
+    // A full disk or closed pipe must not look like success.
+    if (std::fflush(stdout) != 0 && code == opmux::cli::kFine) return opmux::cli::kFinding;
+    return code;
+  } catch (const std::exception& error) {
+    opmux::cli::print_error(std::string{"unexpected: "} + error.what());
+    return opmux::cli::kFinding;
+  }
+}

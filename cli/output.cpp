@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/output.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "cli/command.hpp"
+#include "core/base/environment.hpp"
+
+namespace opmux::cli {
+namespace {
+
+const char* code_of(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return "";
+    case Style::kBold:
+      return "\033[1m";
+    case Style::kGood:
+      return "\033[32m";
+    case Style::kBad:
+      return "\033[31m";
+    case Style::kWarning:
+      return "\033[33m";
+    case Style::kFaint:
+      return "\033[2m";
+  }
+  return "";
+}
+
+void write(std::FILE* file, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), file);
+}
+
+}  // namespace
+
+bool use_colour() {
+  static const bool use = ::isatty(STDOUT_FILENO) == 1 && !environment_variable("NO_COLOR") &&
+                          environment_variable("TERM").value_or("dumb") != "dumb";
+  return use;
+}
+
+std::string styled(Style style, std::string_view text) {
+  if (style == Style::kPlain || text.empty() || !use_colour()) return std::string{text};
+  return std::string{code_of(style)} + std::string{text} + "\033[0m";
+}
+
+void print(std::string_view line) {
+  write(stdout, line);
+  write(stdout, "\n");
+}
+
+void print_error(std::string_view text) {
+  std::fflush(stdout);
+  write(stderr, "opmux: ");
+  write(stderr, text);
+  write(stderr, "\n");
+}
+
+int usage_error(std::string_view what, std::string_view type_this) {
+  print_error(what);
+  if (!type_this.empty()) {
+    write(stderr, type_this);
+    write(stderr, "\n");
+  }
+  return kUsage;
+}
+
+std::string did_you_mean(std::string_view nearest_word) {
+  if (nearest_word.empty()) return {};
+  return "Did you mean `" + std::string{nearest_word} + "`?";
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string lines;
+  std::size_t column = indent;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = text.find(' ', at);
+    if (end == std::string_view::npos) end = text.size();
+    const std::string_view word = text.substr(at, end - at);
+    if (!word.empty()) {
+      const bool is_first = column == indent;
+      if (!is_first && column + 1 + word.size() > width) {
+        lines += '\n';
+        lines.append(indent, ' ');
+        column = indent;
+      } else if (!is_first) {
+        lines += ' ';
+        ++column;
+      }
+      lines += word;
+      column += word.size();
+    }
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::string counted(std::size_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string{noun} + (count == 1 ? "" : "s");
+}
+
+}  // namespace opmux::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text for people. Colour only where stdout is a terminal, NO_COLOR is not set and TERM is not
+// dumb.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace opmux::cli {
+
+enum class Style { kPlain, kBold, kGood, kBad, kWarning, kFaint };
+
+bool use_colour();
+std::string styled(Style style, std::string_view text);
+
+// A line on stdout.
+void print(std::string_view line);
+// "opmux: " and the text on stderr.
+void print_error(std::string_view text);
+// A usage error: what is wrong, then what to type. Returns kUsage.
+int usage_error(std::string_view what, std::string_view type_this);
+
+// "Did you mean `word`?", or nothing to say.
+std::string did_you_mean(std::string_view nearest_word);
+
+// `text` broken at spaces to lines of at most `width` columns, each after the first indented.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = 100);
+
+// "1 binding", "3 bindings"
+std::string counted(std::size_t count, std::string_view noun);
+
+}  // namespace opmux::cli

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/bindings.hpp"
+#include "cli/calling.hpp"
+#include "cli/command.hpp"
+#include "cli/declarations.hpp"
+#include "cli/floats.hpp"
+#include "cli/output.hpp"
+#include "core/base/rules.hpp"
+#include "core/base/text.hpp"
+
+namespace opmux::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Why a provider that stands earlier in the route did not serve.
+struct PassedOver {
+  std::string provider;
+  std::string reason;
+  std::optional<Rejection> rejection;
+};
+
+struct Outcome {
+  std::string provider;
+  std::string library;  // path, empty for native
+  std::string place;    // as `opmux list` writes it
+  bool fell_back = false;
+  std::vector<PassedOver> passed_over;
+  ExampleCall outputs;
+};
+
+Json as_json(const Rejection& rejection) {
+  return {{"stage", rejection.stage},     {"rule", rejection.rule},
+          {"subject", rejection.subject}, {"expected", rejection.expected},
+          {"found", rejection.found},     {"hint", rejection.hint}};
+}
+
+std::string shapes_in_words(const schema::Schema& schema, const ExampleCall& call) {
+  std::string words;
+  for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+    const auto* tensor = std::get_if<HostTensor>(&call.arguments[i]);
+    if (tensor == nullptr) continue;
+    if (!words.empty()) words += ", ";
+    words += schema.arguments[i].name + " [";
+    for (std::size_t dim = 0; dim < tensor->shape.size(); ++dim)
+      words += (dim == 0 ? "" : ", ") + std::to_string(tensor->shape[dim]);
+    words += "]";
+  }
+  return words;
+}
+
+std::string time_in_words(double nanoseconds) {
+  if (nanoseconds < 1e3) return fmt::format("{:.0f} ns", nanoseconds);
+  if (nanoseconds < 1e6) return fmt::format("{:.2f} us", nanoseconds / 1e3);
+  return fmt::format("{:.2f} ms", nanoseconds / 1e6);
+}
+
+PassedOver passed_over(const std::string& provider, const Status& status) {
+  PassedOver passed{provider, status.message(), std::nullopt};
+  if (const Rejection* rejection = status.rejection()) {
+    passed.rejection = *rejection;
+    passed.reason =
+        rejection->rule + ": expected " + rejection->expected + ", found " + rejection->found;
+  }
+  return passed;
+}
+
+// What stands before `server` in the route: stored rejections, and what a callable binding answers
+// to the same inputs.
+std::vector<PassedOver> find_passed_over(const OperatorReport& report, const BoxedOperator& target,
+                                         const std::string& server, const ExampleCall& inputs,
+                                         const Place& place) {
+  std::vector<PassedOver> passed;
+  for (const BindingReport& binding : report.bindings) {
+    if (binding.device != name_of(place)) continue;
+    if (binding.provider == server) break;
+    if (binding.rejection) {
+      passed.push_back(passed_over(binding.provider, Status{*binding.rejection}));
+    } else if (!binding.routed) {
+      passed.push_back({binding.provider, "the configuration's route leaves it out", std::nullopt});
+    } else if (!binding.callable) {
+      passed.push_back({binding.provider, "it is not mapped in this process", std::nullopt});
+    } else {
+      const StatusOr<ExampleCall> answer = call_once(target, binding.provider, inputs, place);
+      if (!answer.ok()) passed.push_back(passed_over(binding.provider, answer.status()));
+    }
+  }
+  return passed;
+}
+
+class RunCommand {
+ public:
+  RunCommand(const CommonOptions& common, const RunOptions& options)
+      : common_(common), options_(options) {}
+
+  int execute() {
+    if (const auto code = find_declaration()) return *code;
+    if (const auto code = make_inputs()) return *code;
+    Options runtime_options = cli::runtime_options(common_);
+    StatusOr<Runtime> opened = Runtime::open(runtime_options);
+    if (!opened.ok()) return open_failed(opened.status());
+    const Runtime& runtime = *opened;
+    const Report report = runtime.report();
+    const OperatorReport* found = report.find(options_.operator_name);
+    const StatusOr<BoxedOperator> target = runtime.boxed(options_.operator_name);
+    if (found == nullptr || !target.ok()) {
+      print_error(target.ok() ? "the runtime does not know the operator"
+                              : target.status().message());
+      return kFinding;
+    }
+    if (const auto code = check_provider(report)) return *code;
+    if (const auto code = choose_place(runtime, *found)) return *code;
+
+    Outcome outcome;
+    Status served = serve(*found, *target, outcome);
+    if (!served.ok()) return failed(*found, served);
+    const std::string provider = options_.provider == outcome.provider ? outcome.provider : "";
+    const StatusOr<Timing> timing = time_calls(*target, provider, inputs_, place_, options_.repeat);
+    if (!timing.ok()) return failed(*found, timing.status());
+    std::optional<StatusOr<Comparison>> comparison;
+    if (options_.compare)
+      comparison = compare_with_native(*target, declaration_, inputs_, outcome.outputs);
+    return tell(outcome, *timing, comparison);
+  }
+
+ private:
+  std::optional<int> find_declaration() {
+    Result<std::vector<OperatorDeclaration>> declarations = read_declarations(common_);
+    if (!declarations.ok()) return open_failed(Status{declarations.rejection()});
+    std::vector<std::string> names;
+    for (OperatorDeclaration& each : *declarations) {
+      names.push_back(each.name);
+      if (each.name == options_.operator_name) {
+        declaration_ = std::move(each);
+        if (declaration_.example) return std::nullopt;
+        print_error("the declaration of " + options_.operator_name + " in " +
+                    declaration_.location.file.string() + " has no example to call it with");
+        return kFinding;
+      }
+    }
+    const std::string near = nearest(options_.operator_name, names);
+    return usage_error(
+        "no operator is named `" + printable(options_.operator_name) + "`. " + did_you_mean(near),
+        near.empty() ? "Type `opmux list` to see all." : "Type `opmux run " + near + "`.");
+  }
+
+  std::optional<int> make_inputs() {
+    const std::vector<std::string>& known = declaration_.dtypes;
+    dtype_name_ = !options_.dtype.empty() ? options_.dtype : known.empty() ? "float32" : known[0];
+    const auto dtype = dtype_of(dtype_name_);
+    const bool is_known = known.empty()
+                              ? options_.dtype.empty()
+                              : std::find(known.begin(), known.end(), dtype_name_) != known.end();
+    if (!dtype || !is_known)
+      return usage_error("--dtype: " + options_.operator_name + " takes " +
+                             (known.empty() ? "no --dtype" : join(known, ", ")) + ", not `" +
+                             printable(dtype_name_) + "`. " +
+                             did_you_mean(nearest(dtype_name_, known)),
+                         "");
+    dims_ = declaration_.example->dims;
+    if (!options_.shape.empty()) {
+      Result<Dims> dims = parse_shape(options_.shape, dims_);
+      if (!dims.ok()) return wrong_shape(dims.rejection());
+      dims_ = *std::move(dims);
+    }
+    Result<ExampleCall> inputs = make_example(declaration_, dims_, *dtype, options_.seed);
+    if (!inputs.ok()) return wrong_shape(inputs.rejection());
+    inputs_ = *std::move(inputs);
+    return std::nullopt;
+  }
+
+  int wrong_shape(const Rejection& rejection) const {
+    std::string example;
+    for (const auto& [name, value] : declaration_.example->dims)
+      example += (example.empty() ? "" : ",") + name + "=" + std::to_string(value);
+    return usage_error("--shape: " + printable(rejection.subject) + ": expected " +
+                           rejection.expected + ", found " + printable(rejection.found) + ". " +
+                           rejection.hint,
+                       "Type --shape " + example + " or some of these, or sizes in this order.");
+  }
+
+  std::optional<int> check_provider(const Report& report) const {
+    if (options_.provider.empty()) return std::nullopt;
+    std::vector<std::string> names;
+    for (const ProviderReport& provider : report.providers) names.push_back(provider.name);
+    for (const OperatorReport& each : report.operators)
+      for (const BindingReport& binding : each.bindings) names.push_back(binding.provider);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    if (std::find(names.begin(), names.end(), options_.provider) != names.end())
+      return std::nullopt;
+    return usage_error("--provider: no manifest describes `" + printable(options_.provider) +
+                           "`. " + did_you_mean(nearest(options_.provider, names)),
+                       "Providers: " + join(names, ", ") + ".");
+  }
+
+  // The device that was asked for; else that of the provider; else the CPU, unless only CUDA can
+  // serve.
+  std::optional<int> choose_place(const Runtime& runtime, const OperatorReport& report) {
+    std::string device = options_.device;
+    if (device.empty()) {
+      const auto serves_on = [&](const std::string& name) {
+        return std::any_of(
+            report.bindings.begin(), report.bindings.end(), [&](const BindingReport& binding) {
+              return binding.device == name && binding.callable &&
+                     (options_.provider.empty() || binding.provider == options_.provider);
+            });
+      };
+      device = !serves_on("cpu") && serves_on("cuda") ? "cuda" : "cpu";
+    }
+    if (device == "cpu") return std::nullopt;
+    place_.device = Device::cuda();
+    place_.services = runtime.device_services(place_.device);
+    if (place_.services != nullptr) return std::nullopt;
+    const Rejection rejection =
+        reject(rules::kContractNoDevice, options_.operator_name + " on cuda",
+               "a mapped plugin module that offers CUDA memory", "none",
+               "See `opmux doctor`; a GPU, its driver and a provider for it are needed.");
+    return failed(report, Status{rejection});
+  }
+
+  Status serve(const OperatorReport& report, const BoxedOperator& target, Outcome& outcome) {
+    if (!options_.provider.empty()) {
+      StatusOr<ExampleCall> outputs = call_once(target, options_.provider, inputs_, place_);
+      if (outputs.ok()) {
+        outcome.outputs = std::move(*outputs);
+        name_server(report, options_.provider, outcome);
+        return {};
+      }
+      if (common_.strict || outputs.status().code() == StatusCode::kFailedInFlight)
+        return outputs.status();
+      outcome.fell_back = true;
+      outcome.passed_over.push_back(passed_over(options_.provider, outputs.status()));
+    }
+    StatusOr<ExampleCall> outputs = call_once(target, "", inputs_, place_);
+    if (!outputs.ok())
+      return outcome.passed_over.empty() || outcome.passed_over[0].rejection == std::nullopt
+                 ? outputs.status()
+                 : Status{outputs.status().code(), outputs.status().message(),
+                          *outcome.passed_over[0].rejection};
+    outcome.outputs = std::move(*outputs);
+    name_server(report, target.last_provider(), outcome);
+    for (PassedOver& passed : find_passed_over(report, target, outcome.provider, inputs_, place_))
+      if (passed.provider != options_.provider) outcome.passed_over.push_back(std::move(passed));
+    return {};
+  }
+
+  void name_server(const OperatorReport& report, const std::string& provider,
+                   Outcome& outcome) const {
+    outcome.provider = provider;
+    const BindingReport* binding = find_binding(report, provider, name_of(place_));
+    if (binding == nullptr) return;
+    outcome.library = binding->library.value_or("");
+    outcome.place = where(*binding);
+  }
+
+  // Nothing served.
+  int failed(const OperatorReport& report, const Status& status) const {
+    if (common_.json) {
+      Json json = head();
+      json["error"] = status.message();
+      json["rejection"] = status.rejection() != nullptr ? as_json(*status.rejection()) : Json{};
+      print(json.dump(2, ' ', false, Json::error_handler_t::replace));
+      return kFinding;
+    }
+    print_error(options_.operator_name + " was not served: " + printable(status.message()));
+    if (report.bindings.empty()) print_error("no provider binds it, and there is no native kernel");
+    if (status.rejection() != nullptr) {
+      print("");
+      print_rejection(*status.rejection(), 0);
+    }
+    return kFinding;
+  }
+
+  Json head() const {
+    Json dims = Json::object();
+    for (const auto& [name, value] : dims_) dims[name] = value;
+    return {{"operator", options_.operator_name},
+            {"dtype", dtype_name_},
+            {"device", name_of(place_)},
+            {"dims", std::move(dims)},
+            {"requested_provider", options_.provider.empty() ? Json{} : Json(options_.provider)}};
+  }
+
+  int tell(const Outcome& outcome, const Timing& timing,
+           const std::optional<StatusOr<Comparison>>& comparison) const {
+    const int code = comparison && (!comparison->ok() || !(*comparison)->within) ? kFinding : kFine;
+    if (common_.json) {
+      tell_json(outcome, timing, comparison);
+      return code;
+    }
+    print(fmt::format("{} {} on {}: {}", styled(Style::kBold, options_.operator_name), dtype_name_,
+                      name_of(place_), shapes_in_words(declaration_.schema, inputs_)));
+    print("served by  " + styled(Style::kGood, outcome.provider) +
+          (outcome.place.empty() ? "" : ", " + printable(outcome.place)));
+    if (outcome.fell_back)
+      print(styled(Style::kWarning, "fallback   ") + "asked for " + options_.provider +
+            ", which cannot serve this call");
+    for (const PassedOver& passed : outcome.passed_over) {
+      print("not " + passed.provider + ": " + wrapped(printable(passed.reason), 4));
+      if (passed.rejection && !passed.rejection->hint.empty())
+        print("    " + wrapped(printable(passed.rejection->hint), 4));
+    }
+    if (timing.calls > 0)
+      print(fmt::format("time       {} at least, {} median of {}", time_in_words(timing.min_ns),
+                        time_in_words(timing.median_ns),
+                        counted(static_cast<std::size_t>(timing.calls), "call")));
+    if (comparison) tell_comparison(outcome, *comparison);
+    return code;
+  }
+
+  void tell_comparison(const Outcome& outcome, const StatusOr<Comparison>& comparison) const {
+    if (!comparison.ok()) {
+      print(styled(Style::kBad, "compare    ") +
+            "no native result: " + wrapped(printable(comparison.status().message()), 11));
+      return;
+    }
+    print(styled(comparison->within ? Style::kGood : Style::kBad, "compare    ") +
+          outcome.provider + " with native: " + in_words(*comparison, declaration_));
+  }
+
+  void tell_json(const Outcome& outcome, const Timing& timing,
+                 const std::optional<StatusOr<Comparison>>& comparison) const {
+    Json json = head();
+    json["provider"] = outcome.provider;
+    json["library"] = outcome.library.empty() ? Json{} : Json(outcome.library);
+    json["fallback"] = outcome.fell_back;
+    json["passed_over"] = Json::array();
+    for (const PassedOver& passed : outcome.passed_over)
+      json["passed_over"].push_back(
+          {{"provider", passed.provider},
+           {"reason", passed.reason},
+           {"rejection", passed.rejection ? as_json(*passed.rejection) : Json{}}});
+    json["time"] = {
+        {"min_ns", timing.min_ns}, {"median_ns", timing.median_ns}, {"calls", timing.calls}};
+    if (comparison && comparison->ok()) {
+      const Comparison& result = **comparison;
+      json["comparison"] = {
+          {"provider", "native"},
+          {"within", result.within},
+          {"max_ulps", result.max_ulps},
+          {"max_absolute", result.max_absolute},
+          {"elements", result.elements},
+          {"outside", result.outside},
+          {"worst", result.worst},
+          {"tolerance",
+           {{"ulps", declaration_.tolerance_ulps}, {"absolute", declaration_.tolerance_absolute}}}};
+    } else if (comparison) {
+      json["comparison"] = {{"provider", Json{}}, {"error", comparison->status().message()}};
+    } else {
+      json["comparison"] = Json{};
+    }
+    print(json.dump(2, ' ', false, Json::error_handler_t::replace));
+  }
+
+  const CommonOptions& common_;
+  const RunOptions& options_;
+  OperatorDeclaration declaration_;
+  std::string dtype_name_;
+  Dims dims_;
+  ExampleCall inputs_;
+  Place place_;
+};
+
+}  // namespace
+
+int run(const CommonOptions& common, const RunOptions& options) {
+  return RunCommand{common, options}.execute();
+}
+
+}  // namespace opmux::cli

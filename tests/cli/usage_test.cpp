@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "tests/cli/command.hpp"
+
+namespace opmux::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(Usage, NoCommandIsWrongUsage) {
+  const Outcome outcome = Command{}.run({});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("say what to do"));
+}
+
+TEST(Usage, UnknownCommandNamesTheNearest) {
+  const Outcome outcome = Command{}.run({"lst"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("there is no command `lst`. Did you mean `list`?"));
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(Usage, UnknownOptionNamesTheNearest) {
+  const Outcome outcome = Command{}.run({"run", "silu_and_mul", "--devise", "cpu"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("has no option `--devise`. Did you mean `--device`?"));
+}
+
+TEST(Usage, MissingOperatorIsWrongUsage) {
+  const Outcome outcome = Command{}.run({"explain"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("opmux explain --help"));
+}
+
+TEST(Usage, UnknownDeviceIsWrongUsage) {
+  const Outcome outcome = Command{}.run({"run", "silu_and_mul", "--device", "tpu"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("tpu"));
+}
+
+TEST(Usage, HelpIsFine) {
+  const Outcome outcome = Command{}.run({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* command : {"list", "explain", "validate", "run", "doctor", "demo", "rules"})
+    EXPECT_THAT(outcome.out, HasSubstr(command));
+}
+
+TEST(Usage, ControlCharactersAreNotEchoed) {
+  const Outcome outcome = Command{}.run({"explain", "\033[31mred"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("\\x1b"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("\033")));
+}
+
+TEST(Usage, MissingConfigurationIsWrongUsage) {
+  const Outcome outcome = Command{}.run({"list", "--config", "/nonexistent/opmux.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("config.missing"));
+}
+
+TEST(Usage, UnknownVariableIsWrongUsage) {
+  Command command;
+  command.set("OPMUX_LOGG", "info");
+  const Outcome outcome = command.run({"list"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("config.unknown_variable"));
+  EXPECT_THAT(outcome.err, HasSubstr("OPMUX_LOG"));
+}
+
+TEST(Usage, WrongConfigurationIsAFinding) {
+  const Command command;
+  const auto file = command.folder().write("opmux.yaml", "config: 1\nroute: {}\n");
+  const Outcome outcome = command.run({"list", "--config", file.string()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("yaml.unknown_key"));
+  EXPECT_THAT(outcome.err, HasSubstr("opmux.yaml:2:1"));
+}
+
+TEST(Usage, MissingEnvironmentIsWrongUsage) {
+  const Outcome outcome = Command{}.run({"list", "--environment", "/nonexistent/env"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("discovery.bad_environment"));
+}
+
+TEST(Usage, VersionHasBothForms) {
+  const Outcome text = Command{}.run({"version"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, StartsWith("opmux "));
+  const Outcome json = Command{}.run({"version", "--json"});
+  EXPECT_EQ("opmux " + json.json().at("version").get<std::string>() + "\n", text.out);
+}
+
+TEST(Rules, DocumentIsWhatTheCommandPrints) {
+  const Outcome outcome = Command{}.run({"rules", "--markdown"});
+  EXPECT_EQ(outcome.code, 0);
+  std::ifstream file(OPMUX_SOURCE_DIR "/docs/rules.md");
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(document, outcome.out) << "run `opmux rules --markdown > docs/rules.md`";
+}
+
+TEST(Rules, OneRuleIsTold) {
+  const Outcome outcome = Command{}.run({"rules", "contract.not_elf", "--json"});
+  EXPECT_EQ(outcome.code, 0);
+  ASSERT_EQ(outcome.json().at("rules").size(), 1U);
+  EXPECT_EQ(outcome.json().at("rules")[0].at("stage"), "contract");
+}
+
+TEST(Rules, UnknownRuleNamesTheNearest) {
+  const Outcome outcome = Command{}.run({"rules", "contract.not_elff"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("Did you mean `contract.not_elf`?"));
+}
+
+}  // namespace
+}  // namespace opmux::testing
