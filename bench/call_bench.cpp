@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "bench/allocations.hpp"
+#include "bench/measurements.hpp"
+#include "bench/noop.hpp"
+#include "core/registry/registry.hpp"
+#include "opmux/opmux.hpp"
+
+namespace opmux::bench {
+namespace {
+
+using Operator2 = Operator<void(Tensor, Tensor)>;
+using Operator12 = Operator<void(Tensor, Tensor, Tensor, Tensor, std::int64_t, std::int64_t,
+                                 std::int64_t, std::int64_t, double, double, bool, bool)>;
+
+// The registry as a Runtime builds it, with one native binding per operator.
+Registry& make_registry() {
+  std::vector<OperatorDeclaration> declarations;
+  for (const char* text : {kSchema2, kSchema12}) {
+    OperatorDeclaration declaration;
+    declaration.schema = *schema::parse(text);
+    declaration.schema_text = text;
+    declaration.name = declaration.schema.name;
+    declarations.push_back(std::move(declaration));
+  }
+  std::vector<Rejection> rejections;
+  Registry& registry = Registry::create(declarations, 2, rejections);
+  if (!rejections.empty()) std::abort();
+  return registry;
+}
+
+std::unique_ptr<Generation> make_generation(Registry& registry) {
+  static const BoundCall* const calls[] = {
+      &registry.add_binding({&plugin_2, nullptr, OPMUX_DEVICE_CPU, 0, {}, "native"}),
+      &registry.add_binding({&plugin_12, nullptr, OPMUX_DEVICE_CPU, 1, {}, "native"}),
+  };
+  auto generation = std::make_unique<Generation>();
+  generation->routes.resize(2);
+  generation->routes[registry.find("bench_2")->index][0].entries = {calls[0]};
+  generation->routes[registry.find("bench_12")->index][0].entries = {calls[1]};
+  return generation;
+}
+
+Registry& registry() {
+  static Registry& made = []() -> Registry& {
+    Registry& fresh = make_registry();
+    fresh.publish(make_generation(fresh));
+    return fresh;
+  }();
+  return made;
+}
+
+std::array<float, 16> data;
+const TensorView kView(data.data(), DType::kFloat32, {1, 16});
+
+void direct_2_bench(benchmark::State& state) {
+  const OpmuxTensor* tensor = &kView.abi().tensor;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(tensor);
+    direct_2(tensor, tensor);
+  }
+}
+
+void direct_12_bench(benchmark::State& state) {
+  const OpmuxTensor* tensor = &kView.abi().tensor;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(tensor);
+    direct_12(tensor, tensor, tensor, tensor, 1, 2, 3, 4, 5.0, 6.0, true, false);
+  }
+}
+
+void opmux_2_bench(benchmark::State& state) {
+  const Operator2 op(registry().find("bench_2"));
+  for (auto _ : state) {
+    if (!op(kView, kView).ok()) state.SkipWithError("call failed");
+  }
+}
+
+void opmux_12_bench(benchmark::State& state) {
+  const Operator12 op(registry().find("bench_12"));
+  for (auto _ : state) {
+    if (!op(kView, kView, kView, kView, 1, 2, 3, 4, 5.0, 6.0, true, false).ok())
+      state.SkipWithError("call failed");
+  }
+}
+
+// The same call while another thread publishes a generation every 100 microseconds.
+void opmux_2_swapping_bench(benchmark::State& state) {
+  const Operator2 op(registry().find("bench_2"));
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop) {
+      registry().publish(make_generation(registry()));
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  });
+  for (auto _ : state) {
+    if (!op(kView, kView).ok()) state.SkipWithError("call failed");
+  }
+  stop = true;
+  writer.join();
+}
+
+}  // namespace
+
+void register_calls(Measurements& measurements) {
+  benchmark::RegisterBenchmark("direct_2_ns", direct_2_bench);
+  benchmark::RegisterBenchmark("direct_12_ns", direct_12_bench);
+  benchmark::RegisterBenchmark("opmux_2_ns", opmux_2_bench);
+  benchmark::RegisterBenchmark("opmux_12_ns", opmux_12_bench);
+  benchmark::RegisterBenchmark("opmux_2_while_swapping_ns", opmux_2_swapping_bench);
+
+  const Operator2 two(registry().find("bench_2"));
+  const Operator12 twelve(registry().find("bench_12"));
+  (void)two(kView, kView);
+  const std::uint64_t before = allocation_count();
+  for (int call = 0; call < 1000; ++call) {
+    if (!two(kView, kView).ok()) std::abort();
+    if (!twelve(kView, kView, kView, kView, 1, 2, 3, 4, 5.0, 6.0, true, false).ok()) std::abort();
+  }
+  measurements.add("opmux_native_allocations_per_call",
+                   static_cast<double>(allocation_count() - before) / 2000.0);
+}
+
+}  // namespace opmux::bench
