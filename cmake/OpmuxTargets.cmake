@@ -40,7 +40,7 @@ if(OPMUX_BUILD_FUZZ)
 endif()
 if(OPMUX_SANITIZE)
   target_compile_options(opmux_options INTERFACE
-    -fsanitize=${OPMUX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    -fsanitize=${OPMUX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(opmux_options INTERFACE -fsanitize=${OPMUX_SANITIZE})
 endif()
 
