@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 // The DIR that --environment takes for this torch: the environment's root where the layout shows
 // it, else the folder that torch lies in.
 fs::path environment_of(const TorchInstallation& torch) {
-  const fs::path site_packages = torch.root.parent_path();
+  fs::path site_packages = torch.root.parent_path();
   const fs::path python = site_packages.parent_path();
   const std::string library_folder = python.parent_path().filename().native();
   if (python.filename().native().rfind("python3", 0) == 0 &&

@@ -73,7 +73,7 @@ class Reader {
     for (const std::uint64_t offset : dynamic.needed) {
       std::string name;
       if (Check failed = take_text(offset, "DT_NEEDED", name)) return failed;
-      if (!image_.allowance().take(sizeof(name))) return too_large();
+      if (!image_.allowance().take(sizeof(std::string))) return too_large();
       file_.needed.push_back(std::move(name));
     }
     std::string paths;
@@ -106,7 +106,7 @@ class Reader {
       if (version.base) continue;
       std::string name;
       if (Check failed = take_text(version.version, "DT_VERDEF", name)) return failed;
-      if (!image_.allowance().take(sizeof(name))) return too_large();
+      if (!image_.allowance().take(sizeof(std::string))) return too_large();
       file_.version_definitions.push_back(std::move(name));
       remember_version(version.index, version.version);
     }

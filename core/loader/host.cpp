@@ -16,6 +16,9 @@
 
 namespace opmux {
 
+// Apart from the workspace, which has a destructor, so that the test costs no more than itself.
+thread_local constinit bool workspace_in_use = false;
+
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -81,8 +84,6 @@ class Workspace {
 };
 
 thread_local Workspace thread_workspace;
-// Apart from the workspace, which has a destructor, so that the test costs no more than itself.
-thread_local bool workspace_used = false;
 thread_local std::string module_error;
 
 void host_log(std::int32_t level, const char* module, const char* text) {
@@ -103,7 +104,7 @@ void host_parallel_for(std::int64_t size, std::int64_t grain, OpmuxRangeFunction
 }
 
 void* host_workspace(std::size_t bytes) {
-  workspace_used = true;
+  workspace_in_use = true;
   return thread_workspace.allocate(bytes);
 }
 
@@ -123,8 +124,8 @@ const OpmuxHost* host_services() { return &kHost; }
 std::string take_module_error() { return std::exchange(module_error, std::string()); }
 
 void reset_workspace() noexcept {
-  if (!workspace_used) return;
-  workspace_used = false;
+  if (!workspace_in_use) return;
+  workspace_in_use = false;
   thread_workspace.reset();
 }
 

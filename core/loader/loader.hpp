@@ -53,9 +53,29 @@ Result<PluginModule> open_linked_module(OpmuxPluginOpen entry, const std::string
 const OpmuxHost* host_services();
 // Moves out the text that a module stored with set_error on this thread.
 std::string take_module_error();
-// Makes the memory that host_services()->workspace gave out on this thread available again. The
-// registry calls it when a call has returned; one test of a thread-local flag when unused.
+// Makes the memory that host_services()->workspace gave out on this thread available again.
 void reset_workspace() noexcept;
+
+// True while this thread holds workspace memory.
+extern thread_local constinit bool workspace_in_use __attribute__((tls_model("initial-exec")));
+
+// Around one call of a module: gives back the workspace that the call took. A call nested inside
+// another one that holds workspace leaves it to the outer call. Costs two tests when nothing is
+// taken.
+class WorkspaceScope {
+ public:
+  WorkspaceScope() noexcept : outer_(workspace_in_use) {}
+  WorkspaceScope(const WorkspaceScope&) = delete;
+  WorkspaceScope& operator=(const WorkspaceScope&) = delete;
+  ~WorkspaceScope() {
+    if (workspace_in_use && !outer_) [[unlikely]]
+      reset_workspace();
+  }
+
+ private:
+  const bool outer_;
+};
+
 // Threads that parallel_for uses, the caller's included; 0 means all cores. Takes effect before the
 // first parallel_for.
 void set_thread_count(int threads);

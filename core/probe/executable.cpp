@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/base/own_file.hpp"
 #include "core/probe/probe.hpp"
 
 namespace opmux {
@@ -16,16 +16,6 @@ namespace {
 bool is_program(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-}
-
-// The file that holds this code: libopmux.so, or the program that it is linked into.
-std::filesystem::path own_file() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_file), &info) == 0 || info.dli_fname == nullptr) {
-    return {};
-  }
-  std::error_code error;
-  return std::filesystem::canonical(info.dli_fname, error);
 }
 
 }  // namespace

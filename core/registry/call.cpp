@@ -146,7 +146,7 @@ Status failure(const OperatorState& state, const BoundCall& binding, OpmuxStatus
   if (reasons.empty()) {
     reasons.add("native",
                 reject(rules::kRegistryNoNative, state.name, std::string("a binding for ") + device,
-                       "no native kernel and no provider's manifest for it"));
+                       "none: no provider of its route, native included, has one"));
   }
   return reasons.status(StatusCode::kUnsupported, state.name + ": no usable binding on " + device);
 }
@@ -156,7 +156,11 @@ Status failure(const OperatorState& state, const BoundCall& binding, OpmuxStatus
   const bool is_cuda = call.device.type == OPMUX_DEVICE_CUDA;
   Rejection rejection =
       reject(rules::kCallStream, state.name, is_cuda ? "a named stream" : "no stream on cpu",
-             is_cuda ? "none" : "a stream");
+             !is_cuda                                ? "a stream"
+             : call.stream_kind == OPMUX_STREAM_NONE ? "none"
+             : call.stream_kind == OPMUX_STREAM_HANDLE
+                 ? "a null handle"
+                 : "a stream of kind " + std::to_string(call.stream_kind));
   return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
 }
 
@@ -195,8 +199,8 @@ Status strict_fallback(const OperatorState& state, const CallReasons& reasons) {
       if (generation.strict) return strict_fallback(state, reasons);
       continue;
     } else {
+      const WorkspaceScope workspace;
       answer = binding->call(binding->binding, &call);
-      reset_workspace();
     }
     if (answer == OPMUX_OK) {
       BindingCounterCell::increment(cell.calls);
@@ -229,15 +233,18 @@ OpmuxCall make_call(const OperatorState& state, const OpmuxValue* values, Stream
   call.value_count = state.argument_count;
   call.stream = stream.handle;
   call.values = values;
-  call.host = host_services();
+  call.host = state.registry->host();
   return call;
 }
 
 // Ok, or why a call with this device and stream is wrong whatever the route.
 inline bool device_and_stream_fit(const OpmuxCall& call) noexcept {
   const bool is_cpu = call.device.type == OPMUX_DEVICE_CPU;
-  const bool has_stream = call.stream_kind != OPMUX_STREAM_NONE;
-  return is_cpu ? !has_stream : call.device.type == OPMUX_DEVICE_CUDA && has_stream;
+  if (is_cpu) return call.stream_kind == OPMUX_STREAM_NONE;
+  // A null handle would mean the legacy default stream, which must be asked for by name.
+  return call.device.type == OPMUX_DEVICE_CUDA && call.stream_kind != OPMUX_STREAM_NONE &&
+         call.stream_kind <= OPMUX_STREAM_PER_THREAD_DEFAULT &&
+         (call.stream_kind != OPMUX_STREAM_HANDLE || call.stream != nullptr);
 }
 
 [[gnu::cold, gnu::noinline]] Status device_or_stream_error(const OperatorState& state,
@@ -247,30 +254,46 @@ inline bool device_and_stream_fit(const OpmuxCall& call) noexcept {
   return wrong_stream(state, call);
 }
 
+inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexcept {
+  for (std::uint32_t index = 0; index < first.condition_count; ++index) {
+    if (!holds(first.conditions[index], values)) return false;
+  }
+  return true;
+}
+
+// A call that the first binding does not serve, or a wrong one. `answer` is what the first binding
+// returned, if called.
+[[gnu::cold, gnu::noinline]] Status uncommon(const OperatorState& state,
+                                             const Generation& generation, const OpmuxCall& call,
+                                             std::size_t slot, std::optional<OpmuxStatus> answer) {
+  if (!device_and_stream_fit(call)) return device_or_stream_error(state, call);
+  const DeviceRoute& route = generation.routes[state.index][slot];
+  if (route.entries.empty()) return no_route(state, route, device_name(call.device.type));
+  return slow_path(state, generation, route, call, state.registry->counters().local(), answer);
+}
+
 inline Status invoke(const OperatorState& state, const OpmuxValue* values, Stream stream,
                      std::uint32_t flags) {
   Registry& registry = *state.registry;
   const Generation& generation = registry.current();
   const OpmuxCall call = make_call(state, values, stream, flags);
-  if (!device_and_stream_fit(call)) [[unlikely]]
-    return device_or_stream_error(state, call);
   const auto slot = static_cast<std::size_t>(
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
-  const DeviceRoute& route = generation.routes[state.index][slot];
-  if (route.entries.empty()) [[unlikely]]
-    return no_route(state, route, device_name(call.device.type));
-  CounterBlock& block = registry.counters().local();
-  const BoundCall& binding = *route.entries.front();
-  if ((generation.strict && route.first_is_skipped) || first_refusal(binding, values) != nullptr)
+  const FirstBinding& first = generation.first[state.index][slot];
+  if (first.call == nullptr || !device_and_stream_fit(call) || !all_hold(first, values))
       [[unlikely]] {
-    return slow_path(state, generation, route, call, block, std::nullopt);
+    return uncommon(state, generation, call, slot, std::nullopt);
   }
-  const OpmuxStatus answer = binding.call(binding.binding, &call);
-  reset_workspace();
+  OpmuxStatus answer;
+  {
+    const WorkspaceScope workspace;
+    answer = first.call(first.binding, &call);
+  }
   if (answer != OPMUX_OK) [[unlikely]]
-    return slow_path(state, generation, route, call, block, answer);
-  BindingCounterCell::increment(block.cells[binding.counter].calls);
-  block.last_served = binding.counter;
+    return uncommon(state, generation, call, slot, answer);
+  CounterBlock& block = registry.counters().local();
+  BindingCounterCell::increment(block.cells[first.counter].calls);
+  block.last_served = first.counter;
   return {};
 }
 

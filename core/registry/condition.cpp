@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string_view>
 
 #include "core/base/text.hpp"
@@ -42,8 +43,9 @@ int dtype_index(OpmuxDataType dtype) noexcept {
   return -1;
 }
 
+// As torch has it: strides of a tensor without elements mean nothing.
 bool contiguous(const OpmuxTensor& tensor) noexcept {
-  if (tensor.strides == nullptr) return true;
+  if (tensor.strides == nullptr || element_count(tensor) == 0) return true;
   std::int64_t step = 1;
   for (std::int32_t dim = tensor.rank - 1; dim >= 0; --dim) {
     if (tensor.shape[dim] != 1 && tensor.strides[dim] != step) return false;
@@ -211,8 +213,12 @@ std::string describe_value(const CompiledCondition& condition, const OpmuxValue*
       return std::to_string(value.payload.integer);
     case OPMUX_VALUE_BOOL:
       return value.payload.integer != 0 ? "true" : "false";
-    case OPMUX_VALUE_FLOAT:
-      return std::to_string(value.payload.real);
+    case OPMUX_VALUE_FLOAT: {
+      // Not std::to_string, which prints an epsilon of 1e-7 as 0.000000.
+      std::array<char, 32> text{};
+      std::snprintf(text.data(), text.size(), "%.9g", value.payload.real);
+      return text.data();
+    }
     case OPMUX_VALUE_STRING:
       return '"' + printable(value.payload.string) + '"';
     case OPMUX_VALUE_INT_LIST:

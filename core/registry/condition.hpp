@@ -34,7 +34,7 @@ CompiledCondition compile_condition(const Condition& condition);
 // False when `values` do not meet the condition.
 bool holds(const CompiledCondition& condition, const OpmuxValue* values) noexcept;
 
-// Why the condition does not hold, in words: "condition `num_bits: one of 4, 8`, found 2".
+// The value that the condition is about, in words: "2", "float32 [4, 8] strided".
 std::string describe_value(const CompiledCondition& condition, const OpmuxValue* values);
 
 // Canonical name of a dtype, "code 9 bits 16" for unknown ones.
@@ -42,7 +42,7 @@ std::string dtype_name(OpmuxDataType dtype);
 // Inverse of dtype_name for canonical names; false when there is none.
 bool dtype_from_name(const std::string& name, OpmuxDataType& dtype);
 
-// Scratch shared by both: number of elements of a tensor.
+// Number of elements of a tensor.
 std::int64_t element_count(const OpmuxTensor& tensor) noexcept;
 
 }  // namespace opmux

@@ -6,6 +6,7 @@
 
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/loader/loader.hpp"
 
 namespace opmux {
 namespace {
@@ -128,9 +129,16 @@ Result<std::unique_ptr<OperatorState>> make_state(const OperatorDeclaration& dec
   return state;
 }
 
+FirstBinding first_binding(const DeviceRoute& route, bool strict) {
+  if (route.entries.empty() || (strict && route.first_is_skipped)) return {};
+  const BoundCall& bound = *route.entries.front();
+  return {bound.call, bound.binding, bound.conditions.data(),
+          static_cast<std::uint32_t>(bound.conditions.size()), bound.counter};
+}
+
 }  // namespace
 
-Registry::Registry(std::size_t counter_count) : counters_(counter_count) {}
+Registry::Registry(std::size_t counter_count) : host_(host_services()), counters_(counter_count) {}
 
 Registry& Registry::create(const std::vector<OperatorDeclaration>& declarations,
                            std::size_t counter_count, std::vector<Rejection>& rejections) {
@@ -164,6 +172,13 @@ Registry& Registry::create(const std::vector<OperatorDeclaration>& declarations,
 
 void Registry::publish(std::unique_ptr<Generation> generation) {
   generation->routes.resize(operators_.size());
+  generation->first.resize(operators_.size());
+  for (std::size_t index = 0; index < generation->routes.size(); ++index) {
+    for (std::size_t slot = 0; slot < kDeviceSlots; ++slot) {
+      generation->first[index][slot] =
+          first_binding(generation->routes[index][slot], generation->strict);
+    }
+  }
   const std::lock_guard lock(mutex_);
   generation->number = next_number_++;
   generations_.push_back(std::move(generation));

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/bind.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "core/base/rules.hpp"
+#include "core/base/text.hpp"
 #include "core/schema/schema.hpp"
 
 namespace opmux {
@@ -116,11 +121,24 @@ Result<OpmuxBound> bind_own(const PluginModule& module, const Verdict& verdict) 
                 "operator " + name + " in the module's table", "none");
 }
 
+// Which libraries of this process define which Dispatcher namespaces, over all runtimes: a library
+// once mapped stays, and a second one that defines its namespace would end the process.
+struct DefinedNamespaces {
+  std::mutex mutex;  // held while one runtime maps and binds
+  std::map<std::string, std::set<fs::path>> by_name;
+};
+
+DefinedNamespaces& defined_namespaces() {
+  static DefinedNamespaces* const namespaces = std::make_unique<DefinedNamespaces>().release();
+  return *namespaces;
+}
+
 // Maps each library and module at most once and remembers why one could not be mapped.
 class Mapper {
  public:
-  Mapper(const Plan& plan, const LoadSet& load_set, const PluginModule& native)
-      : plan_(plan), load_set_(load_set), native_(native) {}
+  Mapper(const Plan& plan, const LoadSet& load_set, const std::vector<Registration>& registrations,
+         const PluginModule& native)
+      : plan_(plan), load_set_(load_set), registrations_(registrations), native_(native) {}
 
   Check map_library_of(const Verdict& verdict) {
     if (!verdict.library) return std::nullopt;
@@ -146,6 +164,14 @@ class Mapper {
   Check preload() {
     if (!preloaded_) {
       preloaded_ = true;
+      // MKL inside libtorch ends a process whose current folder is gone.
+      std::error_code error;
+      (void)fs::current_path(error);
+      if (error) {
+        return preload_result_ = reject(rules::kLoaderOpenFailed, "the current folder",
+                                        "a folder that exists, which libtorch needs",
+                                        error.message(), "Change to a folder that exists.");
+      }
       if (load_set_.torch_with_cuda && !load_set_.driver.empty() && !load_set_.stub_driver) {
         preload_result_ = preload_driver(load_set_.driver);
       }
@@ -167,6 +193,8 @@ class Mapper {
                     "the file that was checked (" + to_string(verdict.library_identity) + ")",
                     to_string(now));
     }
+    const std::set<std::string> namespaces = namespaces_of(verdict.library->path);
+    if (Check taken = check_namespaces(verdict.library->path, namespaces)) return taken;
     bool lazy = false;
     for (const ProbeLibrary& library : load_set_.libraries) {
       if (library.path == verdict.library->path) lazy = library.python_extension;
@@ -174,11 +202,46 @@ class Mapper {
     Result<void*> mapped =
         map_library(verdict.library->path, lazy ? BindingMode::kLazy : BindingMode::kNow);
     if (!mapped.ok()) return std::move(mapped).rejection();
+    for (const std::string& name : namespaces)
+      defined_namespaces().by_name[name].insert(verdict.library->path);
+    return std::nullopt;
+  }
+
+  std::set<std::string> namespaces_of(const fs::path& library) const {
+    std::set<std::string> names;
+    for (const Registration& registration : registrations_) {
+      const std::size_t end = registration.schema.find("::");
+      if (registration.library == library && end != std::string::npos)
+        names.insert(registration.schema.substr(0, end));
+    }
+    return names;
+  }
+
+  // The probe loaded this runtime's load set together; what an earlier runtime mapped beside it, it
+  // did not see.
+  Check check_namespaces(const fs::path& library, const std::set<std::string>& names) const {
+    for (const std::string& name : names) {
+      const auto defined = defined_namespaces().by_name.find(name);
+      if (defined == defined_namespaces().by_name.end()) continue;
+      for (const fs::path& earlier : defined->second) {
+        const bool was_probed_together =
+            earlier == library ||
+            std::any_of(load_set_.libraries.begin(), load_set_.libraries.end(),
+                        [&](const ProbeLibrary& known) { return known.path == earlier; });
+        if (was_probed_together) continue;
+        return reject(
+            rules::kProbeConflict, printable(library.string()),
+            "namespace `" + printable(name) + "` defined once in this process",
+            printable(earlier.string()) + ", which an earlier runtime mapped, defines it and stays",
+            "Restart the process to change the provider.");
+      }
+    }
     return std::nullopt;
   }
 
   const Plan& plan_;
   const LoadSet& load_set_;
+  const std::vector<Registration>& registrations_;
   const PluginModule& native_;
   bool preloaded_ = false;
   Check preload_result_;
@@ -200,14 +263,20 @@ Result<OpmuxBound> bind_one(const Verdict& verdict, const ProviderPlan& provider
 }  // namespace
 
 Bindings bind_verdicts(std::vector<Verdict>& verdicts, const Plan& plan, const LoadSet& load_set,
-                       const ManifestSet& manifests, const PluginModule& native, Registry& registry,
-                       bool load) {
+                       const std::vector<Registration>& registrations, const ManifestSet& manifests,
+                       const PluginModule& native, Registry& registry, bool load) {
   Bindings bindings;
   bindings.calls.resize(verdicts.size(), nullptr);
   bindings.copies.resize(verdicts.size(), 0);
-  Mapper mapper(plan, load_set, native);
+  const std::lock_guard lock(defined_namespaces().mutex);
+  Mapper mapper(plan, load_set, registrations, native);
   for (std::size_t index = 0; index < verdicts.size(); ++index) {
     Verdict& verdict = verdicts[index];
+    if (!verdict.rejection && registry.find(verdict.operator_name) == nullptr) {
+      verdict.rejection = reject(rules::kRegistryUnknownOperator, verdict.operator_name,
+                                 "a declaration that calls can carry", "one that was refused",
+                                 "Correct the declaration; its rejection says where.");
+    }
     if (verdict.rejection || verdict.stub_driver) continue;
     const ProviderPlan& provider = plan.providers[verdict.provider];
     if (!load && !provider.linked_in) continue;

@@ -22,8 +22,9 @@ struct Bindings {
 
 // Usable verdicts that cannot be bound become rejections. With `load` false, and for verdicts of a
 // stub driver, only the linked-in module is bound. The counter of a binding is its verdict's index.
+// `registrations` are the probe's, of this load set. One runtime at a time: others wait.
 Bindings bind_verdicts(std::vector<Verdict>& verdicts, const Plan& plan, const LoadSet& load_set,
-                       const ManifestSet& manifests, const PluginModule& native, Registry& registry,
-                       bool load);
+                       const std::vector<Registration>& registrations, const ManifestSet& manifests,
+                       const PluginModule& native, Registry& registry, bool load);
 
 }  // namespace opmux

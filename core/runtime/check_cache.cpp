@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -85,6 +86,12 @@ std::optional<LibraryCheck> read_entry(const fs::path& file) {
   }
 }
 
+// True for a verdict that its key decides alone. A library that was found nowhere may be put into a
+// system's or a run path's folder a moment later, in answer to this very rejection.
+bool is_lasting(const LibraryCheck& check) {
+  return !check.rejection || check.rejection->rule != rules::kContractNeededMissing.id;
+}
+
 void write_entry(const fs::path& file, const LibraryCheck& check) {
   nlohmann::json payload{{"needs_cuda", check.needs_cuda}};
   if (check.rejection) {
@@ -96,8 +103,13 @@ void write_entry(const fs::path& file, const LibraryCheck& check) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   if (error) return;
-  const nlohmann::json entry{{"payload", payload}, {"checksum", sha256(payload.dump())}};
-  const std::string problem = write_file_atomically(file, entry.dump());
+  std::string problem;
+  try {
+    const nlohmann::json entry{{"payload", payload}, {"checksum", sha256(payload.dump())}};
+    problem = write_file_atomically(file, entry.dump());
+  } catch (const nlohmann::json::exception& not_text) {
+    problem = not_text.what();  // a path that is not UTF-8
+  }
   if (!problem.empty()) log::debug("cache entry not written: " + problem);
 }
 
@@ -125,7 +137,7 @@ LibraryCheck check_library_cached(const fs::path& path, const LibrarySource& sou
   LibraryCheck check;
   check.rejection = check_library(path, source, context);
   check.needs_cuda = needs_cuda(path);
-  if (!entry.empty()) write_entry(entry, check);
+  if (!entry.empty() && is_lasting(check)) write_entry(entry, check);
   return check;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Remembers the outcome of check_library between processes, so that a warm start reads no symbol
-// table. The key holds everything that the check depends on; a broken, foreign or
+// table. The key holds what the check depends on, but for the folders that needed libraries are
+// searched in: a rejection for something missing there is not kept. A broken, foreign or
 // writable-by-others cache file is ignored. Thread safety: functions may be called concurrently,
 // also by several processes.
 #pragma once

@@ -15,6 +15,11 @@ Rejection stub_only(const Verdict& verdict) {
                 "a stub driver: validated, never callable");
 }
 
+Rejection report_only(const Verdict& verdict) {
+  return reject(rules::kCallFallback, verdict.operator_name, "a provider that is loaded",
+                "a runtime opened for the report only", "Open the runtime with Options::load.");
+}
+
 }  // namespace
 
 std::unique_ptr<Generation> make_generation(const Runtime::State& state, bool strict) {
@@ -23,6 +28,13 @@ std::unique_ptr<Generation> make_generation(const Runtime::State& state, bool st
   generation->routes.resize(state.registry->operators().size());
   for (const auto& operator_state : state.registry->operators()) {
     auto& routes = generation->routes[operator_state->index];
+    // What a refused file would have bound is not known, so strict mode lets no call pass it by.
+    if (strict && !state.manifests.rejections.empty()) {
+      for (DeviceRoute& route : routes) {
+        route.skipped.push_back({"a refused manifest", state.manifests.rejections.front()});
+        route.first_is_skipped = true;
+      }
+    }
     for (const std::size_t provider : state.policy->order(operator_state->name)) {
       for (std::size_t index = 0; index < state.verdicts.size(); ++index) {
         const Verdict& verdict = state.verdicts[index];
@@ -33,10 +45,11 @@ std::unique_ptr<Generation> make_generation(const Runtime::State& state, bool st
           route.entries.push_back(call);
           continue;
         }
-        if (!verdict.rejection && !verdict.stub_driver) continue;  // opened for the report only
         route.first_is_skipped |= route.entries.empty();
         route.skipped.push_back({state.manifests.providers[provider].provider,
-                                 verdict.rejection ? *verdict.rejection : stub_only(verdict)});
+                                 verdict.rejection     ? *verdict.rejection
+                                 : verdict.stub_driver ? stub_only(verdict)
+                                                       : report_only(verdict)});
       }
     }
   }

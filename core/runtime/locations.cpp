@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/locations.hpp"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <system_error>
+
+#include "core/base/own_file.hpp"
 
 namespace opmux {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The folder of the shared library or program that contains this function.
-fs::path own_folder() {
-  Dl_info info{};
-  // A program that was started through PATH has a relative name here; /proc/self/exe is the truth
-  // for it.
-  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr)
-    return {};
-  std::error_code error;
-  fs::path file = fs::canonical(info.dli_fname, error);
-  if (error || !file.is_absolute()) file = fs::read_symlink("/proc/self/exe", error);
-  return file.parent_path();
-}
-
 fs::path first_folder(const std::array<fs::path, 4>& candidates) {
   for (const fs::path& candidate : candidates) {
     std::error_code error;
-    if (fs::is_directory(candidate, error)) return fs::canonical(candidate, error);
+    // A relative folder would depend on the current one.
+    if (candidate.is_absolute() && fs::is_directory(candidate, error))
+      return fs::canonical(candidate, error);
   }
   return {};
 }
@@ -35,7 +24,7 @@ fs::path first_folder(const std::array<fs::path, 4>& candidates) {
 }  // namespace
 
 fs::path module_folder() {
-  const fs::path own = own_folder();
+  const fs::path own = own_file().parent_path();
   // In order: beside libopmux.so; from bin/; from bin/ with a multiarch or lib64 library folder.
   return first_folder({own / "opmux", own.parent_path() / "lib" / "opmux",
                        own.parent_path() / OPMUX_LIBDIR / "opmux",
@@ -43,7 +32,7 @@ fs::path module_folder() {
 }
 
 fs::path shipped_manifest_folder() {
-  const fs::path own = own_folder();
+  const fs::path own = own_file().parent_path();
   const fs::path inside = fs::path("share") / "opmux" / "manifests";
   return first_folder({own.parent_path() / inside, own.parent_path().parent_path() / inside,
                        own / inside, own / inside});
@@ -55,7 +44,8 @@ fs::path find_stub_driver() {
                                            "/usr/lib/x86_64-linux-gnu/stubs/libcuda.so"};
   for (const fs::path& candidate : candidates) {
     std::error_code error;
-    if (fs::is_regular_file(candidate, error)) return fs::canonical(candidate, error);
+    if (candidate.is_absolute() && fs::is_regular_file(candidate, error))
+      return fs::canonical(candidate, error);
   }
   return {};
 }

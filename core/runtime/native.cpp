@@ -53,14 +53,20 @@ void add_native_bindings(ManifestSet& manifests, const OpmuxModule& native) {
   for (std::uint32_t index = 0; index < native.operator_count; ++index) {
     const OpmuxOperatorEntry& entry = native.operators[index];
     add_declaration(manifests, entry);
-    const bool bound = std::any_of(
-        manifest.operators.begin(), manifest.operators.end(),
-        [&](const OperatorBinding& binding) { return binding.operator_name == entry.name; });
-    if (bound) continue;
     Alternative alternative;
     alternative.contract = ModuleContract{entry.name};
     alternative.device = entry.device_type == OPMUX_DEVICE_CUDA ? "cuda" : "cpu";
     alternative.location.file = kLinkedIn;
+    const auto known = std::find_if(
+        manifest.operators.begin(), manifest.operators.end(),
+        [&](const OperatorBinding& binding) { return binding.operator_name == entry.name; });
+    if (known != manifest.operators.end()) {
+      const bool bound = std::any_of(
+          known->alternatives.begin(), known->alternatives.end(),
+          [&](const Alternative& written) { return written.device == alternative.device; });
+      if (!bound) known->alternatives.push_back(std::move(alternative));
+      continue;
+    }
     OperatorBinding binding;
     binding.operator_name = entry.name;
     binding.alternatives.push_back(std::move(alternative));

@@ -25,6 +25,19 @@ bool has_dispatcher_contract(const Manifest& manifest) {
   return false;
 }
 
+// Its plugin module has work to do whatever becomes of the libraries.
+bool serves_without_library(const Manifest& manifest) {
+  return manifest.libraries.empty() ||
+         std::any_of(manifest.operators.begin(), manifest.operators.end(),
+                     [](const OperatorBinding& binding) {
+                       return std::any_of(
+                           binding.alternatives.begin(), binding.alternatives.end(),
+                           [](const Alternative& alternative) {
+                             return std::holds_alternative<ModuleContract>(alternative.contract);
+                           });
+                     });
+}
+
 LibraryPlan find_candidates(const Library& library, const Manifest& manifest,
                             const PlanContext& context) {
   LibraryPlan plan;
@@ -119,7 +132,7 @@ void check_candidates(ProviderPlan& provider, const Plan& plan, const PlanContex
 }
 
 bool any_library_found(const ProviderPlan& provider) {
-  return provider.libraries.empty() ||
+  return serves_without_library(*provider.manifest) ||
          std::any_of(
              provider.libraries.begin(), provider.libraries.end(), [](const LibraryPlan& library) {
                return std::any_of(
@@ -215,7 +228,7 @@ PlannedLoadSet make_load_set(const Plan& plan, const std::vector<std::size_t>& o
   for (const std::size_t provider_index : order) {
     const ProviderPlan& provider = plan.providers[provider_index];
     if (provider.rejection || !provider.is_routed) continue;
-    bool has_library = provider.libraries.empty();
+    bool has_library = serves_without_library(*provider.manifest);
     for (std::size_t library_index = 0; library_index < provider.libraries.size();
          ++library_index) {
       const LibraryPlan& library = provider.libraries[library_index];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "core/runtime/state.hpp"
 #include "core/runtime/version.hpp"
@@ -19,7 +20,8 @@ BindingReport report_binding(const Runtime::State& state, std::size_t index, boo
     if (!verdict.library->distribution.empty()) {
       report.distribution = verdict.library->distribution + " " + verdict.library->version;
     }
-  } else if (!state.plan.providers[verdict.provider].module.empty()) {
+  } else if (std::holds_alternative<ModuleContract>(verdict.alternative->contract) &&
+             !state.plan.providers[verdict.provider].module.empty()) {
     report.library = state.plan.providers[verdict.provider].module.string();
   }
   report.usable = !verdict.rejection;

@@ -2,12 +2,14 @@
 #include "opmux/runtime.hpp"
 
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "core/base/files.hpp"
 #include "core/base/log.hpp"
+#include "core/base/own_file.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/locations.hpp"
@@ -52,6 +54,15 @@ Check check_named_inputs(const Options& options) {
   return std::nullopt;
 }
 
+// Relative paths count from the current folder, once: it may change later.
+Options with_absolute_paths(Options options) {
+  for (fs::path& folder : options.environments) folder = fs::absolute(folder);
+  for (fs::path& folder : options.manifests) folder = fs::absolute(folder);
+  for (fs::path& file : options.manifest_files) file = fs::absolute(file);
+  if (options.config_file) options.config_file = fs::absolute(*options.config_file);
+  return options;
+}
+
 ManifestSources manifest_sources(const Options& options, const Config& config) {
   ManifestSources sources;
   const fs::path shipped = shipped_manifest_folder();
@@ -79,7 +90,10 @@ EnvironmentSearch search_environments(const Options& options, const Config& conf
 }
 
 std::vector<RouteRule> route_rules(const Options& options, const Config& config) {
-  std::vector<RouteRule> rules = config.routes;
+  std::vector<RouteRule> rules;
+  // The configured routes are for the configured manifests; named files are looked at by
+  // themselves.
+  if (options.manifest_files.empty()) rules = config.routes;
   for (const auto& [pattern, providers] : options.routes)
     rules.push_back({pattern, providers, 0, 0});
   return rules;
@@ -117,6 +131,8 @@ void probe_plan(Runtime::State& state, const PlanContext& context, const Options
     if (!apply_findings(state.plan, planned, state.findings)) break;
     check_libraries(state.plan, context);
   }
+  // A driver that the probe refused is not loaded in this process either.
+  if (state.findings.driver_rejection) state.load_set.driver.clear();
   state.findings.probes = probes;
   state.findings.seconds = seconds;
 }
@@ -124,6 +140,16 @@ void probe_plan(Runtime::State& state, const PlanContext& context, const Options
 }  // namespace
 
 StatusOr<Runtime> Runtime::open(const Options& options) {
+  try {
+    return open_unguarded(with_absolute_paths(options));
+  } catch (const std::exception& problem) {
+    // Memory that ran out, or a system call of the standard library that has no quiet form.
+    return Status(StatusCode::kInternal,
+                  std::string("opmux could not start: ") + printable(problem.what()));
+  }
+}
+
+StatusOr<Runtime> Runtime::open_unguarded(const Options& options) {
   const Clock::time_point start = Clock::now();
   if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
   Result<Config> config = load_config(options.config_file);
@@ -141,6 +167,11 @@ StatusOr<Runtime> Runtime::open(const Options& options) {
 
   state->manifests = read_manifests(manifest_sources(options, state->config));
   if (options.manifest_files.empty()) add_native_bindings(state->manifests, *native->module);
+  if (shipped_manifest_folder().empty()) {
+    state->rejections.push_back(
+        reject(rules::kManifestMissing, own_file().string(), "share/opmux/manifests beside it",
+               "none", "Reinstall opmux; only native kernels are known without it."));
+  }
   state->policy =
       std::make_unique<RoutePolicy>(state->manifests, route_rules(options, state->config));
   for (const Rejection& unknown : state->policy->unknown_names(state->config.file.string())) {
@@ -174,8 +205,9 @@ StatusOr<Runtime> Runtime::open(const Options& options) {
   state->registry =
       &Registry::create(state->manifests.declarations, state->verdicts.size(), state->rejections);
   if (options.load && !state->load_set.libraries.empty()) say(options, "loading providers");
-  state->bindings = bind_verdicts(state->verdicts, state->plan, state->load_set, state->manifests,
-                                  *native, *state->registry, options.load);
+  state->bindings =
+      bind_verdicts(state->verdicts, state->plan, state->load_set, state->findings.registrations,
+                    state->manifests, *native, *state->registry, options.load);
   state->registry->publish(make_generation(*state, options.strict.value_or(state->config.strict)));
   state->seconds = seconds_since(start);
   log_decisions(*state);

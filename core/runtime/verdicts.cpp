@@ -157,13 +157,14 @@ AlternativeReport report_of(const Attempt& attempt) {
   return report;
 }
 
-// Failed candidates of the library in use: they are part of the reason why this one serves.
+// Failed candidates of the library in use: they are part of the reason why this one serves. Other
+// libraries of the alternative are attempts of their own.
 void add_failed_candidates(const Attempt& chosen, const ProviderPlan& provider,
                            std::vector<AlternativeReport>& lost) {
   for (const std::string& name : chosen.alternative->libraries) {
     const LibraryPlan& library = *provider.find(name);
     const CandidatePlan* in_use = library.in_use();
-    if (in_use != nullptr && !(chosen.library && in_use->found->path == chosen.library->path))
+    if (in_use == nullptr || !chosen.library || in_use->found->path != chosen.library->path)
       continue;
     for (const CandidatePlan& candidate : library.candidates) {
       if (&candidate == in_use) break;
@@ -232,6 +233,7 @@ std::optional<Rejection> check_device(const Alternative& alternative, const Mani
                                       const VerdictContext& context) {
   if (alternative.device != "cuda" || !context.host->stub_driver.empty()) return std::nullopt;
   if (context.host->driver.empty()) return no_driver();
+  if (context.findings->driver_rejection) return context.findings->driver_rejection;
   const std::vector<DeviceFinding>& devices = context.findings->devices;
   if (devices.empty()) {
     return reject(rules::kContractNoDevice, context.host->driver.string(), "a CUDA device",

@@ -86,7 +86,7 @@ struct Schema {
 };
 
 // Caps of the parser, so that hostile text costs little and no stack.
-inline constexpr std::size_t kMaximumLength = 64 * 1024;
+inline constexpr std::size_t kMaximumLength = std::size_t{64} * 1024;
 inline constexpr std::size_t kMaximumArguments = 1024;
 inline constexpr int kMaximumDepth = 16;  // of nested types and default lists
 

@@ -189,6 +189,9 @@ TEST_F(CallTest, ACudaCallMustNameItsStream) {
   op_.publish();
   EXPECT_EQ(silu()(input, out_).rejection()->rule, "call.stream");
   EXPECT_EQ(silu().on(Stream::of(nullptr), input, out_).rejection()->rule, "call.stream");
+  EXPECT_EQ(silu().on(Stream{OPMUX_STREAM_HANDLE, nullptr}, input, out_).rejection()->found,
+            "a null handle");
+  EXPECT_EQ(silu().on(Stream{9, nullptr}, input, out_).rejection()->found, "a stream of kind 9");
   // With a stream the call gets as far as the route, which is empty on cuda.
   EXPECT_EQ(silu().on(Stream::legacy_default(), input, out_).rejection()->rule,
             "registry.no_native");

@@ -107,6 +107,15 @@ TEST_F(ConditionTest, Contiguity) {
          detail::tensor_value(columns));
 }
 
+// torch gives an empty tensor of shape [3, 0] the strides 1, 1.
+TEST_F(ConditionTest, ATensorWithoutElementsIsContiguousWhateverItsStrides) {
+  const std::int64_t shape[] = {3, 0};
+  const std::int64_t strides[] = {1, 1};
+  const TensorView view(data_.data(), DType::kFloat32, shape, strides, 2);
+  const OpmuxValue value = detail::tensor_value(view);
+  EXPECT_TRUE(holds(compile_condition(make(ConditionKind::kContiguous)), &value));
+}
+
 TEST_F(ConditionTest, Integers) {
   Condition in = make(ConditionKind::kIntIn);
   in.integers = {4, 8};
@@ -161,6 +170,8 @@ TEST_F(ConditionTest, DescribesTheValueInWords) {
   EXPECT_EQ(describe_value(condition, &tensor), "float32 [4, 8]");
   const OpmuxValue none = detail::none_value();
   EXPECT_EQ(describe_value(condition, &none), "none");
+  const OpmuxValue epsilon = detail::float_value(1e-7);
+  EXPECT_EQ(describe_value(condition, &epsilon), "1e-07");
 }
 
 }  // namespace

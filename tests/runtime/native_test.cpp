@@ -48,6 +48,45 @@ TEST_F(NativeTest, ServesWhenEveryManifestIsBroken) {
   EXPECT_TRUE(call.is_right());
 }
 
+TEST_F(NativeTest, StrictModeLetsNoCallPassARefusedManifestBy) {
+  world_.write_manifest("acme.yaml", "manifest: 1\nprovidr: acme\n");
+  Options options = world_.options();
+  options.strict = true;
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  SiluCall call;
+  const Status status = call.run(*runtime);
+  ASSERT_NE(status.rejection(), nullptr);
+  EXPECT_EQ(status.rejection()->rule, "yaml.unknown_key");
+  EXPECT_EQ(call.out[0], -77.0f);
+}
+
+TEST_F(NativeTest, RelativeManifestFoldersCountFromTheCurrentOne) {
+  world_.write_manifest("acme/acme.yaml", R"yaml(manifest: 1
+provider: acme
+plugin: acme
+priority: 90
+operators:
+  silu_and_mul:
+    - module: silu_and_mul
+      when: {device: cpu}
+)yaml");
+  fs::copy_file(fakes::path("module_none"), world_.manifests() / "acme/opmux_acme.so");
+  const fs::path before = fs::current_path();
+  fs::current_path(world_.folder().path());
+  Options options = world_.options();
+  options.manifests = {"manifests"};
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  fs::current_path(before);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  const Report report = runtime->report();
+  const BindingReport* binding = testing::binding_of(report, "silu_and_mul", "acme");
+  ASSERT_NE(binding, nullptr);
+  // Found and opened: its table is empty.
+  EXPECT_EQ(binding->rejection->rule, "contract.module_operator_missing")
+      << to_string(*binding->rejection);
+}
+
 TEST_F(NativeTest, ADropInModuleThatMisbehavesIsRejectedAndNativeServes) {
   struct Case {
     const char* fake;
@@ -130,6 +169,45 @@ TEST_F(NativeTest, UnknownNamesInRoutesAreErrorsWithTheNearest) {
   const Status unknown_operator = Runtime::open(pattern).status();
   EXPECT_EQ(unknown_operator.rejection()->rule, "config.unknown_operator");
   EXPECT_THAT(unknown_operator.rejection()->hint, HasSubstr("`silu_and_mul`"));
+}
+
+TEST_F(NativeTest, ManifestFilesAreLookedAtWithoutTheConfiguredRoutes) {
+  world_.folder().write("config/opmux/opmux.yaml", "config: 1\nroutes:\n  \"*\": [vllm, native]\n");
+  world_.write_manifest("acme.yaml", R"yaml(manifest: 1
+provider: acme
+plugin: acme
+operators:
+  silu_and_mul:
+    - module: silu_and_mul
+      when: {device: cpu}
+)yaml");
+  Options options;
+  options.manifest_files = {world_.manifests() / "acme.yaml"};
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  const Report report = runtime->report();
+  const BindingReport* binding = testing::binding_of(report, "silu_and_mul", "acme");
+  ASSERT_NE(binding, nullptr);
+  EXPECT_TRUE(binding->routed);
+  ASSERT_TRUE(binding->rejection.has_value());
+  EXPECT_EQ(binding->rejection->rule, "discovery.module_missing");
+}
+
+TEST_F(NativeTest, AManifestOfNativeForAnotherDeviceLeavesTheCpuKernel) {
+  world_.write_manifest("providers/native.yaml", R"yaml(manifest: 1
+provider: native
+plugin: native
+operators:
+  silu_and_mul:
+    - module: silu_and_mul
+      when: {device: cuda}
+)yaml");
+  StatusOr<Runtime> runtime = Runtime::open(world_.options());
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  SiluCall call;
+  const Status status = call.run(*runtime);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(call.is_right());
 }
 
 TEST_F(NativeTest, HandlesOutliveTheirRuntime) {

@@ -146,5 +146,73 @@ TEST_F(ServingTest, ALaterCandidateServesWhenTheFirstEndsTheProbe) {
   EXPECT_THAT(to_string(*binding->alternatives[0].rejection), HasSubstr("SIGILL"));
 }
 
+TEST_F(ServingTest, ALibraryThatWouldMeetTheOneOfAnEarlierRuntimeIsRejected) {
+  StatusOr<Runtime> earlier = Runtime::open(world_.options());
+  ASSERT_TRUE(earlier.ok());
+  ASSERT_TRUE(testing::binding_of(earlier->report(), "silu_and_mul", "acme")->callable);
+
+  World other;
+  const fs::path library = other.install("acme", "acme/_C.abi3.so", OPMUX_ACME_GOOD);
+  other.write_manifest("acme.yaml", kManifest);
+  StatusOr<Runtime> later = Runtime::open(other.options());
+  ASSERT_TRUE(later.ok());
+  const Report report = later->report();
+  const BindingReport* binding = testing::binding_of(report, "silu_and_mul", "acme");
+  ASSERT_NE(binding, nullptr);
+  ASSERT_TRUE(binding->rejection.has_value());
+  EXPECT_EQ(binding->rejection->rule, "probe.conflict");
+  EXPECT_EQ(binding->rejection->subject, library.string());
+  EXPECT_EQ(binding->rejection->expected, "namespace `acme` defined once in this process");
+  EXPECT_THAT(binding->rejection->found, HasSubstr(library_.string()));
+  SiluCall call;
+  ASSERT_TRUE(call.run(*later).ok());
+  EXPECT_EQ(call.provider.last_provider(), "native");
+}
+
+TEST_F(ServingTest, AReportOnlyRuntimeIsNoSilentFallbackInStrictMode) {
+  Options options = world_.options();
+  options.load = false;
+  options.strict = true;
+  options.routes = {{"silu_and_mul", {"acme", "native"}}};
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok());
+  SiluCall call;
+  const Status status = call.run(*runtime);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.rejection()->rule, "call.fallback");
+  EXPECT_EQ(call.out[0], -77.0f);
+}
+
+// A library that this release does not have: told once, and no other file stands in its place.
+TEST_F(ServingTest, AMissingLibraryIsToldOnceAndHasNoPath) {
+  std::string manifest = kManifest;
+  const std::string libraries = "  c: {distribution: acme, glob: \"acme/_C.*.so\"}\n";
+  manifest.insert(manifest.find(libraries) + libraries.size(),
+                  "  d: {distribution: acme, glob: \"acme/_D.*.so\", optional: true}\n");
+  manifest.replace(manifest.find("library: c"), 10, "library: [d, c]");
+  manifest += R"yaml(  gelu_and_mul:
+    - library: d
+      schema: "acme::gelu_and_mul(Tensor! out, Tensor input) -> ()"
+      dispatch_key: CPU
+      call: [out, input]
+)yaml";
+  world_.write_manifest("acme.yaml", manifest);
+  Options options = world_.options();
+  options.load = false;
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok());
+  const Report report = runtime->report();
+  const BindingReport* silu = testing::binding_of(report, "silu_and_mul", "acme");
+  ASSERT_NE(silu, nullptr);
+  ASSERT_TRUE(silu->usable) << to_string(*silu->rejection);
+  ASSERT_EQ(silu->alternatives.size(), 1u);
+  EXPECT_EQ(silu->alternatives[0].rejection->rule, "discovery.no_match");
+  const BindingReport* gelu = testing::binding_of(report, "gelu_and_mul", "acme");
+  ASSERT_NE(gelu, nullptr);
+  ASSERT_TRUE(gelu->rejection.has_value());
+  EXPECT_EQ(gelu->rejection->rule, "discovery.no_match");
+  EXPECT_FALSE(gelu->library.has_value()) << *gelu->library;
+}
+
 }  // namespace
 }  // namespace opmux

@@ -42,8 +42,8 @@ using Tensor = TensorView;
 class OptionalTensor {
  public:
   OptionalTensor(std::nullopt_t) noexcept {}  // NOLINT(google-explicit-constructor)
-  OptionalTensor(const TensorView& view) noexcept
-      : view_(&view) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  OptionalTensor(const TensorView& view) noexcept : view_(&view) {}
   const TensorView* get() const noexcept { return view_; }
 
  private:
@@ -223,8 +223,8 @@ class OPMUX_API BoxedOperator {
   Status call(const OpmuxValue* values, std::size_t count, Stream stream = {},
               std::uint32_t flags = 0) const;
 
-  // The same call on one provider's binding, whatever the routes say; no fallback. For tools and
-  // tests.
+  // The same call on the binding of one provider of the operator's route, whatever its place there;
+  // no fallback. For tools and tests.
   Status call_provider(std::string_view provider, const OpmuxValue* values, std::size_t count,
                        Stream stream = {}, std::uint32_t flags = 0) const;
 

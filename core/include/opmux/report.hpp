@@ -96,7 +96,8 @@ struct Report {
   int probes = 0;        // processes started; 0 when the findings came from the cache
   double seconds = 0.0;  // from open to ready
 
-  const OperatorReport* find(const std::string& operator_name) const;
+  // Null when there is no such operator.
+  OPMUX_API const OperatorReport* find(const std::string& operator_name) const;
 };
 
 // The JSON form, documented in docs/report.md.

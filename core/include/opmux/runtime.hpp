@@ -34,7 +34,8 @@ struct Options {
   // Drop-in folders of highest precedence.
   std::vector<std::filesystem::path> manifests;
   // When not empty, exactly these manifest files are read, beside the shipped operator
-  // declarations: no other provider is considered, native included.
+  // declarations: no other provider is considered, native included, and the configuration's routes,
+  // which are about others too, do not count.
   std::vector<std::filesystem::path> manifest_files;
   // Every fallback becomes an error. None: the configuration's.
   std::optional<bool> strict;
@@ -73,7 +74,7 @@ class [[nodiscard]] StatusOr {
 class OPMUX_API Runtime {
  public:
   // Fails only when the configuration or an explicitly named input is wrong; missing or broken
-  // providers and manifests are in the report, and native kernels serve.
+  // providers and manifests are in the report, and native kernels serve. Does not throw.
   static StatusOr<Runtime> open(const Options& options = {});
 
   Runtime(Runtime&&) noexcept;
@@ -106,6 +107,7 @@ class OPMUX_API Runtime {
 
  private:
   explicit Runtime(std::unique_ptr<State> state) noexcept;
+  static StatusOr<Runtime> open_unguarded(const Options& options);
   std::unique_ptr<State> state_;
 };
 

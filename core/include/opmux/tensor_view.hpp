@@ -6,10 +6,10 @@
 #pragma once
 
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <stdexcept>
 
 #include "opmux/plugin.h"
 
@@ -80,10 +80,13 @@ class TensorView {
   TensorView(void* data, DType dtype, std::initializer_list<std::int64_t> shape, Device device = {})
       : TensorView(data, dtype, shape.begin(), nullptr, static_cast<int>(shape.size()), device) {}
 
-  // `strides` in elements, null for C-contiguous. At most kInlineRank dimensions, which are copied.
+  // `strides` in elements, null for C-contiguous. At most kInlineRank dimensions, which are copied;
+  // throws std::length_error beyond.
   TensorView(void* data, DType dtype, const std::int64_t* shape, const std::int64_t* strides,
-             int rank, Device device = {}) noexcept {
-    assert(rank >= 0 && rank <= kInlineRank);
+             int rank, Device device = {}) {
+    if (rank < 0 || rank > kInlineRank) {
+      throw std::length_error("opmux::TensorView: more dimensions than a view keeps; use borrow");
+    }
     OpmuxTensor& tensor = abi_.tensor;
     tensor.data = data;
     tensor.device = {device.type, device.index};
@@ -144,7 +147,7 @@ class TensorView {
   }
 
   OpmuxOwnedTensor abi_{};
-  std::array<std::int64_t, 2 * kInlineRank> dims_{};
+  std::array<std::int64_t, std::size_t{2} * kInlineRank> dims_{};
 };
 
 }  // namespace opmux
