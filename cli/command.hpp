@@ -54,8 +54,8 @@ int version(bool json);
 // The runtime's options; slow steps are told on stderr where that is a terminal.
 Options runtime_options(const CommonOptions& common);
 
-// Prints why a runtime could not be opened. kUsage where what was typed or set is wrong, kFinding
-// where a file that it names is.
-int open_failed(const Status& status);
+// Prints why a runtime could not be opened, with `json` as JSON, too. kUsage where what was typed
+// or set is wrong, kFinding where a file that it names is.
+int open_failed(const Status& status, bool json);
 
 }  // namespace opmux::cli

@@ -133,9 +133,9 @@ void print_routes(const Report& report) {
 
 int demo(const CommonOptions& common) {
   const Result<std::vector<OperatorDeclaration>> declarations = read_declarations(common);
-  if (!declarations.ok()) return open_failed(Status{declarations.rejection()});
+  if (!declarations.ok()) return open_failed(Status{declarations.rejection()}, common.json);
   const StatusOr<Runtime> runtime = Runtime::open(runtime_options(common));
-  if (!runtime.ok()) return open_failed(runtime.status());
+  if (!runtime.ok()) return open_failed(runtime.status(), common.json);
   const Report report = runtime->report();
   const std::vector<Trial> trials = try_all(*runtime, report, *declarations);
   std::size_t failures = 0;

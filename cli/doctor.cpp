@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -82,6 +83,14 @@ fs::path existing_parent(fs::path path) {
   return path;
 }
 
+// Tried rather than asked: /proc grants every right to root and makes no folder.
+bool can_make_folder_in(const fs::path& parent) {
+  std::string name = (parent / ".opmux-doctor-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) return false;
+  ::rmdir(name.c_str());
+  return true;
+}
+
 Finding check_cache(const Config& config) {
   const fs::path folder = config.cache_folder.value_or(user_cache_folder());
   if (folder.empty())
@@ -89,7 +98,7 @@ Finding check_cache(const Config& config) {
             "Set OPMUX_CACHE_DIR, XDG_CACHE_HOME or HOME."};
   std::error_code error;
   if (!fs::exists(folder, error)) {
-    const bool can_make = ::access(existing_parent(folder).c_str(), W_OK | X_OK) == 0;
+    const bool can_make = can_make_folder_in(existing_parent(folder));
     return {"cache", can_make ? State::kGood : State::kWarning,
             folder.string() + (can_make ? ", empty" : " cannot be made"),
             can_make ? "" : "Set OPMUX_CACHE_DIR to a folder that can be written."};
@@ -125,7 +134,7 @@ Finding check_manifests(const Report& report) {
     else if (manifest.state == "rejected")
       ++refused;
     else
-      other += "; " + manifest.path + " is " + manifest.state;
+      other += "; " + manifest.path + ": " + manifest.state;
   }
   std::string text =
       counted(read, "manifest") + " read, " + std::to_string(refused) + " refused" + other;
@@ -203,15 +212,21 @@ std::vector<Finding> examine(const Report& report, const Config& config) {
   std::vector<Finding> findings;
   findings.push_back({"config", State::kGood,
                       report.config_file.empty() ? "none, defaults" : report.config_file, ""});
-  if (report.environments.empty())
-    findings.push_back({"environment", State::kAbsent, "none to search",
+  if (report.environments.empty()) {
+    std::string text = "none to search";
+    for (const Rejection& rejection : report.rejections)
+      if (rejection.rule == "discovery.no_environment")
+        text += ": " + rejection.subject + ": found " + rejection.found;
+    findings.push_back({"environment", State::kAbsent, std::move(text),
                         "Name one with --environment DIR, `environments:` or VIRTUAL_ENV."});
+  }
   for (const EnvironmentReport& environment : report.environments)
     findings.push_back(
         {"environment", State::kGood, environment.root + " (" + environment.origin + ")", ""});
   findings.push_back(
       report.torch_version.empty()
-          ? Finding{"torch", State::kAbsent, "none in use", ""}
+          ? Finding{"torch", State::kAbsent,
+                    "none in use, for no provider got as far as needing it", ""}
           : Finding{"torch", State::kGood, report.torch_version + " in " + report.torch_path, ""});
   findings.push_back(
       report.driver.empty()
@@ -276,9 +291,9 @@ int doctor(const CommonOptions& common) {
   Options options = runtime_options(common);
   options.load = false;
   const StatusOr<Runtime> runtime = Runtime::open(options);
-  if (!runtime.ok()) return open_failed(runtime.status());
+  if (!runtime.ok()) return open_failed(runtime.status(), common.json);
   const Result<Config> config = load_config(common.config_file);
-  if (!config.ok()) return open_failed(Status{config.rejection()});
+  if (!config.ok()) return open_failed(Status{config.rejection()}, common.json);
 
   const std::vector<Finding> findings = examine(runtime->report(), *config);
   const auto problems = static_cast<std::size_t>(
@@ -298,9 +313,9 @@ int doctor(const CommonOptions& common) {
     return code;
   }
   for (const Finding& finding : findings) {
-    print(fmt::format("{}{:<{}}{}: {}", styled(style_of(finding.state), word_for(finding.state)),
-                      "", 9 - std::string{word_for(finding.state)}.size(), finding.subject,
-                      wrapped(printable(finding.text), 11)));
+    print(fmt::format("{}{:<{}}{}", styled(style_of(finding.state), word_for(finding.state)), "",
+                      9 - std::string{word_for(finding.state)}.size(),
+                      wrapped(printable(finding.subject + ": " + finding.text), 11)));
     if (!finding.advice.empty() && finding.state != State::kGood)
       print("           " + wrapped(printable(finding.advice), 11));
   }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kByteCap = std::uint64_t{4} << 30U;
 constexpr std::int64_t kDimCap = std::int64_t{1} << 40U;
+constexpr const char* kSizeInWords = "a whole number from 0 to 2^40";
 
 // splitmix64: the same numbers wherever this runs, which the standard's distributions do not
 // promise.
@@ -66,6 +67,7 @@ std::vector<std::string> names_of(const Dims& dims) {
 
 Result<Dims> named_sizes(const std::string& text, Dims dims) {
   const std::vector<std::string> names = names_of(dims);
+  std::vector<std::string> seen;
   for (const std::string& part : split(text, ',')) {
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos)
@@ -79,8 +81,12 @@ Result<Dims> named_sizes(const std::string& text, Dims dims) {
       return wrong_shape(name, "one of the dims " + join(names, ", "), "`" + name + "`",
                          near.empty() ? "" : "Did you mean `" + near + "`?");
     }
+    if (std::find(seen.begin(), seen.end(), name) != seen.end())
+      return wrong_shape(name, "each dim once", "`" + name + "` twice");
+    seen.push_back(name);
     const auto value = whole_number(number);
-    if (!value) return wrong_shape(part, "a whole number that is not negative", "`" + number + "`");
+    if (!value)
+      return wrong_shape(part, kSizeInWords, number.empty() ? "nothing" : "`" + number + "`");
     dim->second = *value;
   }
   return dims;
@@ -97,7 +103,7 @@ Result<Dims> sizes_in_order(const std::string& text, Dims dims) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto value = whole_number(trim(parts[i]));
     if (!value)
-      return wrong_shape(parts[i], "a whole number that is not negative",
+      return wrong_shape(parts[i], kSizeInWords,
                          parts[i].empty() ? "nothing" : "`" + parts[i] + "`");
     dims[i].second = *value;
   }

@@ -43,13 +43,23 @@ void explain_binding(const BindingReport& binding, std::size_t place) {
   }
 }
 
+// Of files and environments, which may be why a provider is not among the bindings.
+void print_general_rejections(const Report& report) {
+  RejectionList rejections;
+  for (const Rejection& rejection : report.rejections) rejections.add(rejection);
+  if (rejections.empty()) return;
+  print("");
+  print("Refused besides, whatever the operator:");
+  rejections.print();
+}
+
 }  // namespace
 
 int explain(const CommonOptions& common, const std::string& operator_name) {
   Options options = runtime_options(common);
   options.load = false;
   const StatusOr<Runtime> runtime = Runtime::open(options);
-  if (!runtime.ok()) return open_failed(runtime.status());
+  if (!runtime.ok()) return open_failed(runtime.status(), common.json);
   Report report = runtime->report();
 
   std::vector<std::string> names;
@@ -77,6 +87,7 @@ int explain(const CommonOptions& common, const std::string& operator_name) {
   print("");
   if (found.bindings.empty()) {
     print("No manifest binds this operator and there is no native kernel: a call is an error.");
+    print_general_rejections(report);
     return kFine;
   }
   print("A call goes to the first that is usable on its device and takes it:");
@@ -85,6 +96,7 @@ int explain(const CommonOptions& common, const std::string& operator_name) {
   for (const BindingReport& binding : found.bindings)
     has_native = has_native || binding.provider.starts_with("native");
   if (!has_native) print("There is no native kernel behind them.");
+  print_general_rejections(report);
   return kFine;
 }
 

@@ -11,7 +11,7 @@ int list(const CommonOptions& common) {
   Options options = runtime_options(common);
   options.load = false;
   const StatusOr<Runtime> runtime = Runtime::open(options);
-  if (!runtime.ok()) return open_failed(runtime.status());
+  if (!runtime.ok()) return open_failed(runtime.status(), common.json);
   const Report report = runtime->report();
   if (common.json) {
     print(to_json(report));

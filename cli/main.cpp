@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The `opmux` command: options in, exit code out.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "cli/rejections.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
@@ -33,9 +40,14 @@ Options runtime_options(const CommonOptions& common) {
   return options;
 }
 
-int open_failed(const Status& status) {
-  print_error(printable(status.message()));
+int open_failed(const Status& status, bool json) {
+  print_error(printable_lines(status.message()));
   const Rejection* rejection = status.rejection();
+  if (json)
+    print(nlohmann::ordered_json{
+        {"error", status.message()},
+        {"rejection", rejection != nullptr ? as_json(*rejection) : nlohmann::ordered_json{}}}
+              .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   if (rejection == nullptr) return kFinding;
   // What was typed or set, rather than what a file holds.
   for (const char* rule : {"config.missing", "config.unknown_variable", "config.variable_form",
@@ -54,21 +66,35 @@ int version(bool json) {
 
 namespace {
 
+// An empty value is an unset variable of a script sooner than a wish for the default.
+const CLI::Validator kNotEmpty{
+    [](std::string& text) -> std::string { return text.empty() ? "an empty value" : ""; }, ""};
+
+const CLI::Validator kSeed{[](std::string& text) -> std::string {
+                             std::uint64_t value = 0;
+                             const char* end = text.data() + text.size();
+                             const auto [stop, error] = std::from_chars(text.data(), end, value);
+                             if (error == std::errc{} && stop == end) return "";
+                             return text + " is no whole number from 0 to 18446744073709551615";
+                           },
+                           ""};
+
 void add_common(CLI::App& app, CommonOptions& common) {
   app.add_option("--environment", common.environments,
                  "A Python environment to search; several are searched in order, as sys.path is")
       ->type_name("DIR")
-      ->expected(1)
-      ->take_all()
+      ->allow_extra_args(false)
+      ->check(kNotEmpty)
       ->group("Common options");
   app.add_option("--config", common.config_file, "The configuration to read")
       ->type_name("FILE")
+      ->check(kNotEmpty)
       ->group("Common options");
   app.add_option("--manifests", common.manifests,
                  "A folder of manifests that come before all others; may be repeated")
       ->type_name("DIR")
-      ->expected(1)
-      ->take_all()
+      ->allow_extra_args(false)
+      ->check(kNotEmpty)
       ->group("Common options");
   app.add_flag("--strict", common.strict, "Make every fallback an error")->group("Common options");
   app.add_flag("--json", common.json, "Print JSON")->group("Common options");
@@ -90,6 +116,9 @@ int wrong_usage(const CLI::App& app, const std::vector<std::string>& words,
         if (command->get_name() == word) chosen = command;
   if (chosen == nullptr) {
     if (words.empty()) return usage_error("say what to do.", app.help());
+    if (words.front().starts_with("-"))
+      return usage_error("`" + printable(words.front()) + "` is no option of `opmux` itself.",
+                         "Type `opmux COMMAND`, with the options behind it; see `opmux --help`.");
     const std::string near = nearest(words.front(), commands);
     return usage_error(
         "there is no command `" + printable(words.front()) + "`. " + did_you_mean(near),
@@ -101,6 +130,12 @@ int wrong_usage(const CLI::App& app, const std::vector<std::string>& words,
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   std::string hint;
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    for (const std::string& word : words) {
+      if (word == chosen->get_name()) break;
+      if (word.starts_with("-"))
+        return usage_error("`" + printable(word) + "` is no option of `opmux` itself.",
+                           "Type `opmux " + chosen->get_name() + "`, with the options behind it.");
+    }
     for (const std::string& word : words) {
       const std::string option = word.substr(0, word.find('='));
       if (!option.starts_with("-")) continue;
@@ -159,6 +194,7 @@ int dispatch(int argc, char** argv) {
       ->type_name("OPERATOR")
       ->required();
   run_command->add_option("--provider", run_options.provider, "Call this provider's binding")
+      ->check(kNotEmpty)
       ->type_name("PROVIDER");
   run_command->add_option("--device", run_options.device, "Where the tensors lie: cpu or cuda")
       ->type_name("DEVICE")
@@ -166,8 +202,10 @@ int dispatch(int argc, char** argv) {
   run_command
       ->add_option("--shape", run_options.shape,
                    "Sizes of the example: NAME=VALUE,... or 4x128 in the order of its dims")
+      ->check(kNotEmpty)
       ->type_name("SHAPE");
   run_command->add_option("--dtype", run_options.dtype, "One of the declaration's dtypes")
+      ->check(kNotEmpty)
       ->type_name("DTYPE");
   run_command->add_flag("--compare", run_options.compare, "Compare with the native kernel");
   run_command->add_option("--repeat", run_options.repeat, "Calls to time")
@@ -175,6 +213,7 @@ int dispatch(int argc, char** argv) {
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   run_command->add_option("--seed", run_options.seed, "Of the inputs")
+      ->check(kSeed)
       ->type_name("NUMBER")
       ->capture_default_str();
   run_command->callback([&] { command = [&] { return run(common, run_options); }; });
@@ -206,18 +245,41 @@ int dispatch(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return wrong_usage(app, words, error);
   }
+  // A library of a drop-in folder must lie below it after links are resolved, which takes a whole
+  // path.
+  for (std::vector<std::filesystem::path>* paths : {&common.manifests, &manifest_files})
+    for (std::filesystem::path& path : *paths) {
+      std::error_code failed;
+      const std::filesystem::path whole = std::filesystem::absolute(path, failed);
+      if (!failed) path = whole;
+    }
   return command();
+}
+
+// So that no file or library that is opened gets the number of a standard stream that the caller
+// closed, and output into it. Writing to these still fails, as it should.
+void occupy_standard_streams() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(number, F_GETFD) == -1 && errno == EBADF)
+      static_cast<void>(::open("/dev/null", O_RDONLY));
 }
 
 }  // namespace
 }  // namespace opmux::cli
 
 int main(int argc, char** argv) {
+  opmux::cli::occupy_standard_streams();
   try {
     const int code = opmux::cli::dispatch(argc, argv);
     // A full disk or closed pipe must not look like success.
-    if (std::fflush(stdout) != 0 && code == opmux::cli::kFine) return opmux::cli::kFinding;
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == opmux::cli::kFine) {
+      opmux::cli::print_error("the output could not be written: check the disk and the pipe.");
+      return opmux::cli::kFinding;
+    }
     return code;
+  } catch (const std::bad_alloc&) {
+    opmux::cli::print_error("out of memory: use smaller sizes, or raise the limit of memory.");
+    return opmux::cli::kFinding;
   } catch (const std::exception& error) {
     opmux::cli::print_error(std::string{"unexpected: "} + error.what());
     return opmux::cli::kFinding;

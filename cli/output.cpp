@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/output.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/command.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/text.hpp"
 
 namespace opmux::cli {
 namespace {
@@ -28,6 +31,9 @@ const char* code_of(Style style) {
   }
   return "";
 }
+
+constexpr std::size_t kNarrowest = 40;
+constexpr std::size_t kWidest = 100;
 
 void write(std::FILE* file, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), file);
@@ -51,6 +57,17 @@ void print(std::string_view line) {
   write(stdout, "\n");
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string lines;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    lines += printable(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
 void print_error(std::string_view text) {
   std::fflush(stdout);
   write(stderr, "opmux: ");
@@ -59,6 +76,8 @@ void print_error(std::string_view text) {
 }
 
 int usage_error(std::string_view what, std::string_view type_this) {
+  // What ends in did_you_mean() has nothing after its last space where no word is near.
+  while (what.ends_with(' ')) what.remove_suffix(1);
   print_error(what);
   if (!type_this.empty()) {
     write(stderr, type_this);
@@ -70,6 +89,17 @@ int usage_error(std::string_view what, std::string_view type_this) {
 std::string did_you_mean(std::string_view nearest_word) {
   if (nearest_word.empty()) return {};
   return "Did you mean `" + std::string{nearest_word} + "`?";
+}
+
+std::size_t page_width() {
+  static const std::size_t width = [=] {
+    winsize size{};
+    if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+        size.ws_col == 0)
+      return kWidest;
+    return std::clamp<std::size_t>(size.ws_col, kNarrowest, kWidest);
+  }();
+  return width;
 }
 
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {

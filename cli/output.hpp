@@ -16,6 +16,8 @@ std::string styled(Style style, std::string_view text);
 
 // A line on stdout.
 void print(std::string_view line);
+// `text` safe to print, line by line.
+std::string printable_lines(std::string_view text);
 // "opmux: " and the text on stderr.
 void print_error(std::string_view text);
 // A usage error: what is wrong, then what to type. Returns kUsage.
@@ -24,8 +26,11 @@ int usage_error(std::string_view what, std::string_view type_this);
 // "Did you mean `word`?", or nothing to say.
 std::string did_you_mean(std::string_view nearest_word);
 
+// Columns of the terminal that stdout is, 40 at least; 100 at most, and where it is none.
+std::size_t page_width();
+
 // `text` broken at spaces to lines of at most `width` columns, each after the first indented.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = 100);
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = page_width());
 
 // "1 binding", "3 bindings"
 std::string counted(std::size_t count, std::string_view noun);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "core/base/rules.hpp"
+
 namespace opmux::cli {
 namespace {
 
@@ -16,6 +18,13 @@ OpmuxDevice to_abi(Device device) { return {device.type, device.index}; }
 
 Status device_failed(const std::string& what) {
   return {StatusCode::kFailed, "the device module cannot " + what};
+}
+
+Status no_device(const std::string& what) {
+  return Status{reject(rules::kContractNoDevice, "cuda:0",
+                       "a device with room for the tensors of this call",
+                       "the device module cannot " + what,
+                       "See `opmux doctor` for driver and devices, or use --device cpu.")};
 }
 
 }  // namespace
@@ -46,17 +55,20 @@ Status PlacedCall::place_tensor(HostTensor& tensor, std::size_t index) {
   void* data = nullptr;
   if (services_ != nullptr) {
     if (services_->allocate(to_abi(device_), bytes, &data) != OPMUX_OK)
-      return device_failed("allocate " + std::to_string(bytes) + " bytes");
+      return no_device("allocate " + std::to_string(bytes) + " bytes");
   } else {
     data = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (data == nullptr) return {StatusCode::kFailed, "out of memory"};
   }
   buffers_.push_back({index, data, tensor.bytes.size()});
-  if (services_ == nullptr)
+  if (tensor.bytes.empty()) {
+    // Nothing to copy, and nowhere to copy it from.
+  } else if (services_ == nullptr) {
     std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
-  else if (!tensor.bytes.empty() && services_->copy_in(to_abi(device_), data, tensor.bytes.data(),
-                                                       tensor.bytes.size()) != OPMUX_OK)
+  } else if (services_->copy_in(to_abi(device_), data, tensor.bytes.data(), tensor.bytes.size()) !=
+             OPMUX_OK) {
     return device_failed("copy inputs to the device");
+  }
 
   OpmuxTensor& view = tensors_[index];
   view.data = data;
@@ -75,7 +87,7 @@ Status PlacedCall::build() {
   if (services_ != nullptr) {
     void* stream = nullptr;
     if (services_->new_stream(to_abi(device_), &stream) != OPMUX_OK)
-      return device_failed("make a stream");
+      return no_device("make a stream");
     stream_ = Stream::of(stream);
   }
   const std::size_t count = call_.arguments.size();

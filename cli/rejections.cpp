@@ -49,6 +49,12 @@ void RejectionList::print() const {
   }
 }
 
+nlohmann::ordered_json as_json(const Rejection& rejection) {
+  return {{"stage", rejection.stage},     {"rule", rejection.rule},
+          {"subject", rejection.subject}, {"expected", rejection.expected},
+          {"found", rejection.found},     {"hint", rejection.hint}};
+}
+
 void print_rejection(const Rejection& rejection, std::size_t indent) {
   const std::string space(indent, ' ');
   print(space + styled(Style::kBold, rejection.rule) + "  " + printable(rejection.subject));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class RejectionList {
   };
   std::vector<Group> groups_;
 };
+
+nlohmann::ordered_json as_json(const Rejection& rejection);
 
 // All fields of one rejection, on lines that begin with `indent` spaces.
 void print_rejection(const Rejection& rejection, std::size_t indent);

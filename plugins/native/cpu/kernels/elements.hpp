@@ -24,9 +24,13 @@ namespace {
 // 11 bits or fewer.
 enum class Accuracy { kFloat32, kHalf };
 
-// Memory of any alignment and origin.
-typedef uint16_t __attribute__((aligned(1), may_alias)) LooseUint16;
-typedef float __attribute__((aligned(1), may_alias)) LooseFloat;
+// Memory of any alignment and origin. Structs, since a template drops the attributes of a typedef.
+struct __attribute__((packed, may_alias)) LooseUint16 {
+  uint16_t value;
+};
+struct __attribute__((packed, may_alias)) LooseFloat {
+  float value;
+};
 
 OPMUX_KERNEL_INLINE uint32_t bits_of(float value) { return __builtin_bit_cast(uint32_t, value); }
 OPMUX_KERNEL_INLINE float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
@@ -102,14 +106,14 @@ template <class E>
 OPMUX_KERNEL_INLINE void load_contiguous(const char* data, int64_t count, float* values) {
   const auto* stored = reinterpret_cast<const typename E::Stored*>(data);
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) values[i] = E::widen(stored[i]);
+  for (int64_t i = 0; i < count; ++i) values[i] = E::widen(stored[i].value);
 }
 
 template <class E>
 OPMUX_KERNEL_INLINE void store_contiguous(const float* values, int64_t count, char* data) {
   auto* stored = reinterpret_cast<typename E::Stored*>(data);
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) stored[i] = E::narrow(values[i]);
+  for (int64_t i = 0; i < count; ++i) stored[i].value = E::narrow(values[i]);
 }
 
 #if defined(__F16C__)
@@ -121,7 +125,7 @@ OPMUX_KERNEL_INLINE void load_contiguous<Float16>(const char* data, int64_t coun
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + 2 * i));
     _mm256_storeu_ps(values + i, _mm256_cvtph_ps(halves));
   }
-  for (; i < count; ++i) values[i] = Float16::widen(stored[i]);
+  for (; i < count; ++i) values[i] = Float16::widen(stored[i].value);
 }
 
 template <>
@@ -133,7 +137,7 @@ OPMUX_KERNEL_INLINE void store_contiguous<Float16>(const float* values, int64_t 
     const __m128i halves = _mm256_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(data + 2 * i), halves);
   }
-  for (; i < count; ++i) stored[i] = Float16::narrow(values[i]);
+  for (; i < count; ++i) stored[i].value = Float16::narrow(values[i]);
 }
 #endif
 
@@ -146,7 +150,7 @@ OPMUX_KERNEL_INLINE void load(ConstVector source, int64_t begin, int64_t count, 
     const char* data = source.data + begin * source.stride * E::kBytes;
     for (int64_t i = 0; i < count; ++i) {
       block.values[i] = E::widen(
-          *reinterpret_cast<const typename E::Stored*>(data + i * source.stride * E::kBytes));
+          reinterpret_cast<const typename E::Stored*>(data + i * source.stride * E::kBytes)->value);
     }
   }
   for (int64_t i = count; i < padded(count); ++i) block.values[i] = 0.0f;
@@ -160,7 +164,7 @@ OPMUX_KERNEL_INLINE void store(const Block& block, int64_t begin, int64_t count,
   }
   char* data = target.data + begin * target.stride * E::kBytes;
   for (int64_t i = 0; i < count; ++i) {
-    *reinterpret_cast<typename E::Stored*>(data + i * target.stride * E::kBytes) =
+    reinterpret_cast<typename E::Stored*>(data + i * target.stride * E::kBytes)->value =
         E::narrow(block.values[i]);
   }
 }

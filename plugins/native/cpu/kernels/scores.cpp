@@ -85,8 +85,9 @@ void score(ConstVector gating, int64_t experts, Scoring scoring, float* scores) 
     load_contiguous<E>(gating.data, experts, scores);
   } else {
     for (int64_t i = 0; i < experts; ++i) {
-      scores[i] = E::widen(*reinterpret_cast<const typename E::Stored*>(
-          gating.data + i * gating.stride * E::kBytes));
+      scores[i] = E::widen(
+          reinterpret_cast<const typename E::Stored*>(gating.data + i * gating.stride * E::kBytes)
+              ->value);
     }
   }
   if (scoring == Scoring::kSoftmax) softmax(experts, scores);
