@@ -157,18 +157,27 @@ AlternativeReport report_of(const Attempt& attempt) {
   return report;
 }
 
-// Failed candidates of the library in use: they are part of the reason why this one serves. Other
-// libraries of the alternative are attempts of their own.
+bool is_same(const Rejection& a, const Rejection& b) {
+  return a.rule == b.rule && a.subject == b.subject && a.found == b.found;
+}
+
+// Failed candidates of the library that the attempt stands for, beside the one whose rejection is
+// told: they are part of the reason why this one serves, or why none does. Other libraries of the
+// alternative are attempts of their own.
 void add_failed_candidates(const Attempt& chosen, const ProviderPlan& provider,
                            std::vector<AlternativeReport>& lost) {
   for (const std::string& name : chosen.alternative->libraries) {
     const LibraryPlan& library = *provider.find(name);
     const CandidatePlan* in_use = library.in_use();
-    if (in_use == nullptr || !chosen.library || in_use->found->path != chosen.library->path)
-      continue;
+    const bool is_chosen = in_use != nullptr
+                               ? chosen.library && in_use->found->path == chosen.library->path
+                               : chosen.rejection && !provider.rejection &&
+                                     is_same(library.rejection(), *chosen.rejection);
+    if (!is_chosen) continue;
     for (const CandidatePlan& candidate : library.candidates) {
       if (&candidate == in_use) break;
       if (!candidate.rejection) continue;
+      if (chosen.rejection && is_same(*candidate.rejection, *chosen.rejection)) continue;
       AlternativeReport report;
       if (candidate.found) report.library = candidate.found->path.string();
       report.contract = contract_name(chosen.alternative->contract);
@@ -220,7 +229,7 @@ Verdict decide_binding(const std::vector<const Alternative*>& alternatives,
   verdict.rejection = chosen->rejection;
   verdict.stub_driver =
       !verdict.rejection && verdict.device == "cuda" && !context.host->stub_driver.empty();
-  if (!verdict.rejection) add_failed_candidates(*chosen, provider, verdict.lost);
+  add_failed_candidates(*chosen, provider, verdict.lost);
   for (const Attempt& attempt : attempts) {
     if (&attempt != &*chosen) verdict.lost.push_back(report_of(attempt));
   }

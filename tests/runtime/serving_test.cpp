@@ -123,6 +123,31 @@ TEST_F(ServingTest, ASecondStartNeedsNoProbe) {
   EXPECT_EQ(changed->report().probes, 1);
 }
 
+TEST_F(ServingTest, ARejectedBindingTellsEveryCandidateOfItsLibrary) {
+  const fs::path other = library_.parent_path() / "_D.abi3.so";
+  fs::rename(library_, other);
+  world_.folder().write("env/lib/python3.12/site-packages/acme-1.0.dist-info/RECORD",
+                        "acme/_D.abi3.so,,\n");
+  fs::resize_file(other, fs::file_size(other) / 2);
+  std::string manifest = kManifest;
+  const std::string before = "  c: {distribution: acme, glob: \"acme/_C.*.so\"}\n";
+  manifest.replace(manifest.find(before), before.size(),
+                   "  c:\n    - {distribution: acme, glob: \"acme/_C.*.so\"}\n"
+                   "    - {distribution: acme, glob: \"acme/_D.*.so\"}\n");
+  world_.write_manifest("acme.yaml", manifest);
+  Options options = world_.options();
+  options.load = false;
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  const Report report = runtime->report();
+  const BindingReport* binding = testing::binding_of(report, "silu_and_mul", "acme");
+  ASSERT_NE(binding, nullptr);
+  ASSERT_TRUE(binding->rejection.has_value());
+  EXPECT_EQ(binding->rejection->rule, "contract.truncated") << to_string(*binding->rejection);
+  ASSERT_EQ(binding->alternatives.size(), 1u);
+  EXPECT_EQ(binding->alternatives[0].rejection->rule, "discovery.no_match");
+}
+
 TEST_F(ServingTest, ALaterCandidateServesWhenTheFirstEndsTheProbe) {
   world_.folder().write("env/lib/python3.12/site-packages/acme-1.0.dist-info/RECORD",
                         "acme/_C.abi3.so,,\nacme/_C_wide.abi3.so,,\n");
