@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 
 #include "cli/compare.hpp"
 #include "core/base/text.hpp"
@@ -22,6 +23,8 @@ struct Case {
   std::string name;
   std::string dtype;
 };
+
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name << " " << each.dtype; }
 
 std::vector<Case> cases() {
   std::vector<Case> cases;
