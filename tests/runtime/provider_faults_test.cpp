@@ -73,7 +73,7 @@ Fault cut(double share) {
             const auto size = static_cast<double>(fs::file_size(library));
             fs::resize_file(library, static_cast<std::uintmax_t>(size * share) / 512 * 512);
           },
-          "contract.truncated", "", ""};
+          "contract.truncated", "inside the file", "e_"};
 }
 
 std::vector<Fault> faults() {
@@ -137,14 +137,21 @@ std::vector<Fault> faults() {
          fs::create_symlink(world.folder() / "elsewhere.so", library);
        },
        "discovery.outside_root", "", "elsewhere.so"},
-      constructor("abort", "probe.signal", "", "SIGABRT"),
-      constructor("illegal", "probe.signal", "", "SIGILL"),
-      constructor("segfault", "probe.signal", "", "SIGSEGV"),
-      constructor("throw", "probe.exception", "", ""),
-      constructor("quick_exit_0", "probe.exit", "", "0"),
-      constructor("exit_0", "probe.exit", "", "0"),
-      constructor("sleep", "probe.deadline", "3", ""),
-      constructor("print", "probe.output", "", ""),
+      constructor("abort", "probe.signal", "it is loaded without a signal",
+                  "probe ended by SIGABRT"),
+      constructor("illegal", "probe.signal", "it is loaded without a signal",
+                  "probe ended by SIGILL"),
+      constructor("segfault", "probe.signal", "it is loaded without a signal",
+                  "probe ended by SIGSEGV"),
+      constructor("throw", "probe.exception", "static constructors that do not throw",
+                  "fake: no kernel image"),
+      constructor("quick_exit_0", "probe.exit", "it is loaded and the process goes on",
+                  "probe exited with code 0"),
+      constructor("exit_0", "probe.exit", "it is loaded and the process goes on",
+                  "probe exited with code 0"),
+      constructor("sleep", "probe.deadline", "within the deadline of 3",
+                  "it was still being loaded"),
+      constructor("print", "probe.output", "at most 16 MiB of output", "more than that"),
   };
 }
 
