@@ -33,6 +33,9 @@ class Arguments {
   }
   double real(const std::string& name) const { return std::get<double>(argument(name)); }
   bool flag(const std::string& name) const { return std::get<bool>(argument(name)); }
+  bool has_tensor(const std::string& name) const {
+    return std::holds_alternative<HostTensor>(argument(name));
+  }
 
  private:
   const ExampleArgument& argument(const std::string& name) const {
@@ -130,6 +133,71 @@ void largest(const HostTensor& logits, bool softmax, HostTensor& weights, HostTe
   }
 }
 
+// One query row against the keys and values of the given rows.
+void attend(const HostTensor& q, std::size_t query, const HostTensor& key, const HostTensor& value,
+            const std::vector<std::size_t>& rows, HostTensor& out) {
+  const std::size_t size = last_dim(q);
+  const auto heads = static_cast<std::size_t>(q.shape.at(q.shape.size() - 2));
+  const auto kv_heads = static_cast<std::size_t>(key.shape.at(key.shape.size() - 2));
+  for (std::size_t head = 0; head < heads; ++head) {
+    const std::size_t kv_head = head / (heads / kv_heads);
+    const std::size_t at = (query * heads + head) * size;
+    std::vector<double> sums(size, 0.0);
+    double total = 0.0;
+    for (const std::size_t row : rows) {
+      const std::size_t from = (row * kv_heads + kv_head) * size;
+      double product = 0.0;
+      for (std::size_t i = 0; i < size; ++i) product += q.at(at + i) * key.at(from + i);
+      const double weight = std::exp(product / std::sqrt(static_cast<double>(size)));
+      total += weight;
+      for (std::size_t i = 0; i < size; ++i) sums[i] += weight * value.at(from + i);
+    }
+    for (std::size_t i = 0; i < size; ++i) put(out, at + i, rows.empty() ? 0.0 : sums[i] / total);
+  }
+}
+
+HostTensor attended_varlen(const Arguments& in) {
+  HostTensor out = in.tensor("out");
+  const auto offset = [&in](const char* name, std::size_t index) {
+    return static_cast<std::size_t>(in.tensor(name).at(index));
+  };
+  for (std::size_t i = 0; i + 1 < in.tensor("cu_seqlens_q").count(); ++i) {
+    const std::size_t queries = offset("cu_seqlens_q", i + 1);
+    const std::size_t keys = offset("cu_seqlens_k", i + 1);
+    // The last query sees all keys, each before it one less.
+    for (std::size_t query = offset("cu_seqlens_q", i); query < queries; ++query) {
+      std::vector<std::size_t> rows;
+      for (std::size_t key = offset("cu_seqlens_k", i); key + queries <= keys + query + 1; ++key)
+        if (key < keys) rows.push_back(key);
+      attend(in.tensor("q"), query, in.tensor("k"), in.tensor("v"), rows, out);
+    }
+  }
+  return out;
+}
+
+// One query of each sequence, which sees all of its cache.
+HostTensor attended_cache(const Arguments& in) {
+  HostTensor out = in.tensor("out");
+  const HostTensor& key = in.tensor("k_cache");
+  const auto page = static_cast<std::size_t>(key.shape.at(1));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(out.shape.at(0)); ++i) {
+    const double length = in.has_tensor("cache_seqlens")
+                              ? in.tensor("cache_seqlens").at(i)
+                              : static_cast<double>(in.integer("cache_seqlens"));
+    std::vector<std::size_t> rows;
+    for (std::size_t slot = 0; slot < static_cast<std::size_t>(length); ++slot) {
+      std::size_t block = i;
+      if (in.has_tensor("block_table")) {
+        const HostTensor& table = in.tensor("block_table");
+        block = static_cast<std::size_t>(table.at(i * last_dim(table) + slot / page));
+      }
+      rows.push_back(block * page + slot % page);
+    }
+    attend(in.tensor("q"), i, key, in.tensor("v_cache"), rows, out);
+  }
+  return out;
+}
+
 double silu(double x) { return x / (1.0 + std::exp(-x)); }
 double gelu(double x) { return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2)); }
 double gelu_tanh(double x) {
@@ -155,6 +223,9 @@ Expected expected_outputs(const std::string& name, const Arguments& in) {
   }
   if (name == "rotary_embedding" && in.flag("is_neox"))
     return {{"query", rotated(in, "query")}, {"key", rotated(in, "key")}};
+  if (name == "flash_attn_varlen_func" && in.flag("causal")) return {{"out", attended_varlen(in)}};
+  if (name == "flash_attn_with_kvcache" || name == "flash_attn_with_kvcache.int")
+    return {{"out", attended_cache(in)}};
   if (name == "topk_softmax" || name == "topk_sigmoid") {
     const std::string indices_name = name == "topk_softmax" ? "topk_indices" : "topk_ids";
     HostTensor weights = in.tensor("topk_weights");

@@ -80,14 +80,18 @@ inline OpmuxCall make_call(const Values& values, const OpmuxHost* host) {
 inline OpmuxStatus run(std::string_view name, const Values& values,
                        const OpmuxHost* host = serial_host()) {
   const OpmuxCall call = make_call(values, host);
-  return entry(name).call(entry(name).context, &call);
+  const OpmuxStatus status = entry(name).call(entry(name).context, &call);
+  reset_workspace();
+  return status;
 }
 
 // With the kernels of one target.
 inline OpmuxStatus run_on(const native::KernelTable* kernels, std::string_view name,
                           const Values& values, const OpmuxHost* host = serial_host()) {
   const OpmuxCall call = make_call(values, host);
-  return entry(name).call(const_cast<native::KernelTable*>(kernels), &call);
+  const OpmuxStatus status = entry(name).call(const_cast<native::KernelTable*>(kernels), &call);
+  reset_workspace();
+  return status;
 }
 
 inline std::vector<const native::KernelTable*> targets() {

@@ -43,13 +43,13 @@ struct alignas(64) Line {
   unsigned char bytes[64];
 };
 
+thread_local std::vector<std::vector<Line>> handed_out;
+
 // Filled with NaNs, so that a kernel that trusts fresh memory shows.
 void* workspace(size_t bytes) {
-  thread_local std::vector<Line> memory;
   Line spoiled;
   std::fill(std::begin(spoiled.bytes), std::end(spoiled.bytes), static_cast<unsigned char>(0xff));
-  memory.assign(bytes / sizeof(Line) + 1, spoiled);
-  return memory.data();
+  return handed_out.emplace_back(bytes / sizeof(Line) + 1, spoiled).data();
 }
 
 void* no_workspace(size_t /*bytes*/) { return nullptr; }
@@ -83,6 +83,8 @@ const OpmuxHost* poor_host() {
   static const OpmuxHost host = make_host(serial_for, no_workspace);
   return &host;
 }
+
+void reset_workspace() { handed_out.clear(); }
 
 std::string take_error() { return std::exchange(last_error, {}); }
 

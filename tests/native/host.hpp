@@ -16,6 +16,9 @@ const OpmuxHost* threaded_host();
 // A host without memory.
 const OpmuxHost* poor_host();
 
+// Ends a call on this thread: what its workspace handed out is gone.
+void reset_workspace();
+
 std::string take_error();
 
 // Calls of parallel_for on any host since the last call of this function.

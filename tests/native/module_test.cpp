@@ -35,7 +35,7 @@ TEST(Module, DescribesItself) {
   EXPECT_EQ(module.abi_minor, OPMUX_PLUGIN_ABI_MINOR);
   EXPECT_STREQ(module.name, "native");
   EXPECT_STREQ(module.build_identity, "");
-  EXPECT_EQ(module.operator_count, 11u);
+  EXPECT_EQ(module.operator_count, 14u);
   EXPECT_EQ(module.bind, nullptr);
   EXPECT_EQ(module.start_listening, nullptr);
   EXPECT_EQ(module.list_registrations, nullptr);

@@ -235,6 +235,24 @@ double Arguments::real(uint32_t index, const char* name) {
                                          : static_cast<double>(found->payload.integer);
 }
 
+double Arguments::optional_real(uint32_t index, const char* name, double otherwise) {
+  if (!valid() || call_->values[index].tag == OPMUX_VALUE_NONE) return otherwise;
+  return real(index, name);
+}
+
+void Arguments::integers(uint32_t index, const char* name, int64_t* values, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) values[i] = 0;
+  const OpmuxValue* found = value(index, name, false);
+  if (found == nullptr) return;
+  const bool has_list = found->tag == OPMUX_VALUE_INT_LIST && found->payload.int_list != nullptr;
+  require(has_list, "`%s`: expected a list of integers, found %s", name, tag_name(found->tag));
+  if (!has_list) return;
+  const OpmuxIntList& list = *found->payload.int_list;
+  require(list.size == count, "`%s`: expected %" PRIu64 " integers, found %" PRIu64, name, count,
+          list.size);
+  for (uint64_t i = 0; valid() && i < count; ++i) values[i] = list.data[i];
+}
+
 void Arguments::require_rank(const Tensor& tensor, int least, int most) {
   if (least == most) {
     require(tensor.rank == least, "`%s`: expected rank %d, found %d", tensor.name, least,

@@ -54,6 +54,10 @@ class Arguments {
   int64_t integer(uint32_t index, const char* name);
   bool boolean(uint32_t index, const char* name);
   double real(uint32_t index, const char* name);
+  // `otherwise` for None.
+  double optional_real(uint32_t index, const char* name, double otherwise);
+  // A list of exactly `count` integers; zeros after a failure.
+  void integers(uint32_t index, const char* name, int64_t* values, uint64_t count);
 
   void require_rank(const Tensor& tensor, int least, int most);
   void require_shape(const Tensor& tensor, std::initializer_list<int64_t> shape);

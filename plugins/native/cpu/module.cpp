@@ -55,6 +55,29 @@ constexpr Description kOperators[] = {
      "awq_marlin_repack(Tensor b_q_weight, int size_k, int size_n, int num_bits, bool is_a_8bit, "
      "Tensor(a!) out) -> ()",
      awq_marlin_repack},
+    {"flash_attn_varlen_func",
+     "flash_attn_varlen_func(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor "
+     "cu_seqlens_k, Tensor? alibi_slopes, Tensor? block_table, int max_seqlen_q, int "
+     "max_seqlen_k, float dropout_p, float? softmax_scale, bool causal, int[] window_size, "
+     "float softcap, bool deterministic, bool return_attn_probs, Tensor(a!) out, "
+     "Tensor(b!)? softmax_lse, Tensor(c!)? s_dmask) -> ()",
+     flash_attn_varlen_func},
+    {"flash_attn_with_kvcache",
+     "flash_attn_with_kvcache(Tensor q, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor? k, "
+     "Tensor? v, Tensor? rotary_cos, Tensor? rotary_sin, Tensor? cache_seqlens, Tensor? "
+     "cache_batch_idx, Tensor? cache_leftpad, Tensor? block_table, Tensor? alibi_slopes, "
+     "float? softmax_scale, bool causal, int[] window_size, float softcap, bool "
+     "rotary_interleaved, int num_splits, bool return_softmax_lse, Tensor(c!) out, "
+     "Tensor(d!)? softmax_lse) -> ()",
+     flash_attn_with_kvcache},
+    {"flash_attn_with_kvcache.int",
+     "flash_attn_with_kvcache.int(Tensor q, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor? "
+     "k, Tensor? v, Tensor? rotary_cos, Tensor? rotary_sin, int cache_seqlens, Tensor? "
+     "cache_batch_idx, Tensor? cache_leftpad, Tensor? block_table, Tensor? alibi_slopes, "
+     "float? softmax_scale, bool causal, int[] window_size, float softcap, bool "
+     "rotary_interleaved, int num_splits, bool return_softmax_lse, Tensor(c!) out, "
+     "Tensor(d!)? softmax_lse) -> ()",
+     flash_attn_with_kvcache_int},
 };
 constexpr size_t kOperatorCount = sizeof kOperators / sizeof kOperators[0];
 

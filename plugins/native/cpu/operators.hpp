@@ -53,4 +53,28 @@ OpmuxStatus grouped_topk(void* binding, const OpmuxCall* call);
 OpmuxStatus gptq_marlin_repack(void* binding, const OpmuxCall* call);
 OpmuxStatus awq_marlin_repack(void* binding, const OpmuxCall* call);
 
+// FlashAttention's. Causal masks and windows are aligned with the last key: query i of Sq sees keys
+// j with i + Sk - Sq - left <= j <= i + Sk - Sq + right, -1 is no limit, causal makes right 0.
+// Score: softmax_scale (1 / sqrt(head_size) for None) * q.k, then softcap * tanh(score / softcap)
+// unless it is 0, then less alibi_slopes [heads] or [batch, heads] float32 * |i + Sk - Sq - j|.
+// softmax_lse float32, natural logarithm, is written when given. A query that sees no key gets
+// zeros and -infinity. heads is a multiple of kv_heads. Index tensors are int32 or int64. Blocks,
+// rows and lengths that are out of range where they are needed are invalid arguments; nothing else
+// of a table or a cache is read. `out` may be q.
+
+// q, out [total_q, heads, head_size]; k, v [total_k, kv_heads, head_size] or, with block_table
+// [batch, columns], pages [pages, page_size, kv_heads, head_size]; softmax_lse [heads, total_q].
+// Rows after the last offset are neither read nor written. No dropout, no weights returned.
+OpmuxStatus flash_attn_varlen_func(void* binding, const OpmuxCall* call);
+
+// q, out [batch, seqlen_q, heads, head_size]; caches [rows, length, kv_heads, head_size] or pages
+// as above; softmax_lse [batch, heads, seqlen_q]. k, v [batch, new, kv_heads, head_size] are first
+// written to the cache at cache_seqlens. rotary_cos, rotary_sin [positions, rotary_dim / 2] rotate
+// them and q, counted from cache_seqlens, padding included; without causal mask or window all
+// queries of a sequence by that position. cache_leftpad slots at the beginning belong to no
+// sequence. num_splits changes nothing. Two sequences that append to one slot leave the later
+// one's.
+OpmuxStatus flash_attn_with_kvcache(void* binding, const OpmuxCall* call);
+OpmuxStatus flash_attn_with_kvcache_int(void* binding, const OpmuxCall* call);
+
 }  // namespace opmux::native

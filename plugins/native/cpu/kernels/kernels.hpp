@@ -41,6 +41,68 @@ struct RotaryHead {
   bool inverse;  // rotates by the negative angle
 };
 
+// Keys of a block of attention, and elements from one row of its scores to the next: what is beyond
+// the last group of sixteen may be written.
+inline constexpr int64_t kAttentionKeys = 64;
+inline constexpr int64_t kAttentionPitch = kAttentionKeys + 16;
+
+// Memory that will be needed soon and is fetched meanwhile: `bytes` of each row of [begin, end).
+struct AttentionAhead {
+  const char* const* rows;
+  int64_t begin;
+  int64_t end;
+  int64_t offset;
+  int64_t bytes;
+};
+
+// scores[row][key] = the sum of queries[row][i] * keys[key][i]. `size` and `key_count` are
+// multiples of 16, rows are padded with zeros, keys with any that can be read. Keys
+// begin `offset` bytes after their pointers.
+struct AttentionScores {
+  const float* queries;
+  int64_t query_pitch;
+  int64_t rows;
+  const char* const* keys;
+  int64_t offset;
+  int64_t key_count;
+  int64_t size;
+  float* scores;
+  AttentionAhead ahead;
+};
+
+// How a score becomes the logarithm of a weight: s = scale * score, then cap * tanh(s / cap) unless
+// cap is 0, then less slope * |distance - key|, where the block's keys count from 0.
+struct AttentionRule {
+  float scale;
+  float cap;
+  float slope;
+  int64_t distance;
+};
+
+// A row's softmax over the keys so far: the greatest score, the sum of exp(score - maximum), and
+// what the last block has multiplied sums with.
+struct AttentionRow {
+  float maximum;
+  float factor;
+  double sum;
+};
+
+// sums[row] = sums[row] * states[row].factor + the sum over keys [begin, end) of
+// weights[row][key] * values[key].
+struct AttentionValues {
+  const float* weights;
+  const AttentionRow* states;
+  int64_t rows;
+  const char* const* values;
+  int64_t offset;
+  int64_t begin;
+  int64_t end;
+  int64_t size;
+  float* sums;
+  int64_t sum_pitch;
+  AttentionAhead ahead;
+};
+
 struct KernelTable {
   const char* target;
 
@@ -71,6 +133,21 @@ struct KernelTable {
   // bias.data may be null.
   using Keys = void (*)(const float* scores, ConstVector bias, int64_t experts, int32_t* keys);
   Keys keys[kElementCount];
+
+  // values = source as float32, with zeros up to a multiple of 16.
+  using Widen = void (*)(ConstVector source, int64_t count, float* values);
+  Widen widen[kElementCount];
+
+  // out = values * scale, rounded.
+  using PutScaled = void (*)(const float* values, double scale, int64_t count, Vector out);
+  PutScaled put_scaled[kElementCount];
+
+  // First the scores of a block, by the element of its keys; then, row by row, its weights in place
+  // of the scores of the keys that the row sees; then the sums, by the element of its values.
+  void (*attention_scores[kElementCount])(const AttentionScores& block);
+  void (*attention_weigh)(const AttentionRule& rule, float* scores, int64_t count,
+                          AttentionRow& row);
+  void (*attention_add[kElementCount])(const AttentionValues& block);
 
   // The index of the greatest key, the lowest one on ties, and marks it as taken.
   int64_t (*take_greatest)(int32_t* keys, int64_t count);

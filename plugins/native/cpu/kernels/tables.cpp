@@ -16,6 +16,7 @@ namespace {
     KernelTable table = {};                   \
     table.target = #target_name;              \
     target_name::fill_activation(table);      \
+    target_name::fill_attention(table);       \
     target_name::fill_norm(table);            \
     target_name::fill_rotary(table);          \
     target_name::fill_scores(table);          \

@@ -9,6 +9,7 @@
 #define OPMUX_DECLARE_KERNEL_TARGET(target) \
   namespace target {                        \
   void fill_activation(KernelTable& table); \
+  void fill_attention(KernelTable& table);  \
   void fill_norm(KernelTable& table);       \
   void fill_rotary(KernelTable& table);     \
   void fill_scores(KernelTable& table);     \
