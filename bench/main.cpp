@@ -63,6 +63,11 @@ int main(int count, char** arguments) {
 #else
   std::printf("torch: not measured, built without OPMUX_TORCH_ENVIRONMENTS\n");
 #endif
+#if defined(OPMUX_BENCH_DIRECT_SYMBOL)
+  opmux::bench::register_direct_symbol(measurements);
+#else
+  std::printf("direct_symbol: not measured, built without OPMUX_TORCH_ENVIRONMENTS or libffi\n");
+#endif
   opmux::bench::MinimumReporter reporter(measurements);
   benchmark::RunSpecifiedBenchmarks(&reporter);
   opmux::bench::measure_starts(measurements, environments);

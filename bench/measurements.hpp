@@ -29,6 +29,7 @@ class Measurements {
 void register_calls(Measurements& measurements);
 void register_tvm_ffi();
 void register_dispatcher(Measurements& measurements);
+void register_direct_symbol(Measurements& measurements);
 // Runs starts in child processes and adds their figures.
 void measure_starts(Measurements& measurements, const std::vector<std::string>& environments);
 

@@ -69,6 +69,9 @@ void print_machine(const Report& report) {
     line("torch", "none in use");
   else
     line("torch", report.torch_version + " in " + printable(report.torch_path));
+  if (!report.python_version.empty())
+    line("python", report.python_version + ", " + printable(report.python_path) +
+                       ", mapped for true Python extensions");
   if (report.driver.empty()) {
     line("driver", "none: no libcuda.so.1");
   } else {

@@ -46,6 +46,24 @@ function(opmux_torch_target name folder)
   target_compile_definitions(${name} INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
 endfunction()
 
+# opmux_torch_module(NAME RELEASE SOURCES file... [LINK target...]): the plugin module NAME for the torch of RELEASE, one of
+# the global property OPMUX_TORCH_RELEASES: target opmux_NAME_torch_RELEASE, file opmux_NAME.torch-RELEASE.so.
+function(opmux_torch_module name release)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  set(module opmux_${name}_torch_${release})
+  set(exports "${PROJECT_SOURCE_DIR}/plugins/torch/exports.map")
+  add_library(${module} MODULE ${arg_SOURCES})
+  target_link_libraries(${module} PRIVATE opmux_torch_shared_${release} ${arg_LINK})
+  target_link_options(${module} PRIVATE -Wl,-Bsymbolic-functions "-Wl,--version-script=${exports}")
+  target_compile_definitions(${module} PRIVATE OPMUX_VERSION="${PROJECT_VERSION}")
+  set_target_properties(${module} PROPERTIES
+    PREFIX "" OUTPUT_NAME "opmux_${name}.torch-${release}"
+    LINK_DEPENDS "${exports}"
+    LIBRARY_OUTPUT_DIRECTORY "${OPMUX_MODULE_OUTPUT_DIRECTORY}"
+    SKIP_BUILD_RPATH ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF)
+  install(TARGETS ${module} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/opmux")
+endfunction()
+
 # opmux_fake_dispatcher_provider(NAME RELEASE definition...): one library of tests/fakes/dispatcher_provider.cpp, linked
 # with the torch of RELEASE, one of the global property OPMUX_TORCH_RELEASES. The source lists the definitions.
 function(opmux_fake_dispatcher_provider name release)

@@ -111,6 +111,13 @@ class Search {
 
   Result<Dependencies> run(const elf::ElfFile& file) {
     if (Check failed = add_needed(file)) return *failed;
+    // Mapped before the library, for all to see, whether the library names it or not.
+    if (context_.python != nullptr) {
+      const std::string& name = context_.python->soname;
+      if (!found_.by_name.contains(name)) {
+        if (Check failed = use(file, name, {context_.python->path})) return *failed;
+      }
+    }
     for (std::size_t i = 0; i < found_.libraries.size(); ++i) {
       // Held by a copy of the pointer: add_needed appends to the vector.
       const std::shared_ptr<const elf::ExportTable> table = found_.libraries[i].table;
@@ -130,6 +137,9 @@ class Search {
 
   Check add(const elf::ElfFile& file, const std::string& name) {
     if (name == kDriver) return add_driver(file);
+    if (context_.python != nullptr && name == context_.python->soname) {
+      return use(file, name, {context_.python->path});
+    }
     if (name.find('/') != std::string::npos) {
       if (!name.starts_with('/')) return missing(file, name, "a relative path");
       return use(file, name, {name});

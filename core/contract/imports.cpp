@@ -10,11 +10,19 @@
 
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/contract/signature.hpp"
 
 namespace opmux {
 namespace {
 
 bool is_pythons(std::string_view name) { return name.starts_with("Py") || name.starts_with("_Py"); }
+
+// Variables of Python's, which cannot wait until somebody brings Python: PyExc_ValueError,
+// PyFloat_Type, _Py_NoneStruct.
+bool is_pythons_data(std::string_view name) {
+  return is_pythons(name) &&
+         (name.starts_with("PyExc_") || name.ends_with("_Type") || name.ends_with("Struct"));
+}
 
 // A sanitizer's runtime may be linked into the host alone.
 bool is_sanitizers(std::string_view name) {
@@ -128,6 +136,12 @@ Reason explain_torchs(const std::string& name, const Dependencies& dependencies,
   std::vector<std::string> shown;
   for (const std::string& text : near) shown.push_back(printable(text));
   reason.found += "; this torch exports " + join(shown, " and ");
+  const Signature needed = parse_signature(name);
+  if (const std::string difference =
+          signature_difference(needed, parse_signature(nearest_signature(needed, near)));
+      !difference.empty()) {
+    reason.found += ": " + printable(difference);
+  }
   const bool exports_new = has_new_string(near.front());
   if (exports_new && has_old_string(name) && !has_new_string(name)) {
     reason.hint =
@@ -146,7 +160,9 @@ Reason explain(std::string_view symbol, const std::string& name, const Dependenc
   if (is_torchs(symbol)) return explain_torchs(name, dependencies, torch);
   if (is_pythons(symbol)) {
     return {"exported by a library that it needs", "needs Python's " + name,
-            "Set `python_extension: true` for this library in the manifest."};
+            is_pythons_data(symbol)
+                ? "Set `libpython: true` for this library in the manifest: it uses Python's data."
+                : "Set `python_extension: true` for this library in the manifest."};
   }
   if (is_standard_cpps(symbol)) {
     return {"exported by the C++ library that it is loaded with",
@@ -170,7 +186,8 @@ Check check_imports(const elf::ElfFile& file, const Dependencies& dependencies,
   std::size_t count = 0;
   for (const elf::Symbol& symbol : file.symbols) {
     if (symbol.defined || symbol.weak || symbol.name.empty()) continue;
-    if (is_sanitizers(symbol.name) || (python_extension && is_pythons(symbol.name))) continue;
+    if (is_sanitizers(symbol.name)) continue;
+    if (python_extension && is_pythons(symbol.name) && !is_pythons_data(symbol.name)) continue;
     // A stub stands in for the whole driver, however little it exports.
     if (dependencies.stub_driver && is_drivers(symbol.name)) continue;
     if (dependencies.export_symbol(symbol.name)) continue;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,20 @@ Check check_cpu(const std::filesystem::path& path, const LibrarySource& source,
 
 }  // namespace
 
+Check check_torch_python(const std::filesystem::path& path, const std::string& version,
+                         const TorchInstallation& torch) {
+  if (torch.python.empty() || torch.python == version) return std::nullopt;
+  auto file = elf::read(path, elf::Detail::kDependencies);
+  if (!file) return std::nullopt;  // its own check says so
+  const std::vector<std::string>& needed = file->needed;
+  if (std::find(needed.begin(), needed.end(), "libtorch_python.so") == needed.end())
+    return std::nullopt;
+  return reject(rules::kContractPythonMismatch, path.string(),
+                "a torch for Python " + version + ", whose libtorch_python.so it needs",
+                "torch " + printable(torch.version) + " for Python " + torch.python + " in " +
+                    torch.root.parent_path().string());
+}
+
 Check check_library(const std::filesystem::path& path, const LibrarySource& source,
                     const StaticCheckContext& context) {
   auto file = elf::read(path);
@@ -37,6 +52,18 @@ Check check_library(const std::filesystem::path& path, const LibrarySource& sour
   if (Check failed = check_versions(*file, *dependencies)) return failed;
   for (const Dependency& library : dependencies->libraries) {
     if (Check failed = check_versions(library.table->file(), *dependencies)) return failed;
+  }
+  if (context.python != nullptr) {
+    const std::string own = extension_python_version(path);
+    if (!own.empty() && own != context.python->version) {
+      return reject(
+          rules::kContractPythonMismatch, path.string(), "Python " + own + ", as its name says",
+          "libpython of Python " + context.python->version + ", " + context.python->path.string());
+    }
+    if (context.torch != nullptr) {
+      if (Check other = check_torch_python(path, context.python->version, *context.torch))
+        return other;
+    }
   }
   return check_imports(*file, *dependencies, source.python_extension, context.torch);
 }

@@ -66,12 +66,29 @@ struct TorchInstallation {
   std::string version;       // full, "2.11.0+cu130", from torch/version.py
   std::string base_version;  // "2.11.0"
   std::string cuda;          // "13.0", empty for a CPU build
+  std::string python;        // "3.12", that it was built for; empty when no file tells
   std::vector<std::filesystem::path> dependency_folders;  // nvidia/*/lib beside it
 };
 
 // The torch of the first environment that has one whose version and CUDA satisfy `requirements`;
 // when there are only others, the rejection names them.
 Result<TorchInstallation> find_torch(const Requirements& requirements,
+                                     const std::vector<PythonEnvironment>& environments);
+
+// A Python's shared library. "3.12", or "3.13t" for a build without the global lock.
+struct PythonLibrary {
+  std::filesystem::path path;
+  std::string soname;  // "libpython3.12.so.1.0"
+  std::string version;
+};
+
+// The Python version that a Python extension's file name tells: "3.12" of
+// "x.cpython-312-x86_64-linux-gnu.so". Empty for others, e.g. `abi3`.
+std::string extension_python_version(const std::filesystem::path& file);
+
+// libpython of this version: of the environments (their own, or that of the Python they were made
+// with), in order, then of the system. Rule discovery.libpython_missing.
+Result<PythonLibrary> find_libpython(const std::string& version,
                                      const std::vector<PythonEnvironment>& environments);
 
 // A plugin module by name: `opmux_NAME.so`, or `opmux_NAME.torch-VERSION.so` when `torch` is given,

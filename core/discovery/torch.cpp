@@ -101,6 +101,8 @@ Result<TorchInstallation> find_torch(const Requirements& requirements,
         continue;
       }
       torch.base_version = parsed->base();
+      for (const std::string& name : discovery::list_matching(*folder, "_C.cpython-*.so"))
+        torch.python = extension_python_version(name);
       if (!satisfies(requirements, torch)) {
         unsuitable.push_back(describe(torch));
         continue;

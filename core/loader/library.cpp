@@ -71,7 +71,8 @@ bool is_running_program(const FileIdentity& identity) {
 
 }  // namespace
 
-Result<void*> map_library(const std::filesystem::path& path, BindingMode mode) {
+Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
+                          Visibility visibility) {
   if (!path.is_absolute()) {
     return open_failed(path, "an absolute path", path.empty() ? "no path" : "a relative path");
   }
@@ -98,7 +99,9 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode) {
   const load_mode::type binding =
       mode == BindingMode::kNow ? load_mode::rtld_now : load_mode::rtld_lazy;
   const ProcessStateGuard state(printable(path.native()));
-  Opened opened = open_library(path, binding | load_mode::rtld_local);
+  const load_mode::type scope =
+      visibility == Visibility::kGlobal ? load_mode::rtld_global : load_mode::rtld_local;
+  Opened opened = open_library(path, binding | scope);
   if (!opened.error.empty()) {
     return open_failed(path, "a file that the dynamic linker maps", printable(opened.error));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps libraries and plugin modules, always by absolute path, RTLD_LOCAL, and never unmaps them
-// (they are retired). Boost.DLL is seen in this folder only. Thread safety: all functions may be
-// called from any thread; mapping is serialised by one lock.
+// Maps libraries and plugin modules, always by absolute path, RTLD_LOCAL but for libpython, and
+// never unmaps them (they are retired). Boost.DLL is seen in this folder only. Thread safety: all
+// functions may be called from any thread; mapping is serialised by one lock.
 #pragma once
 
 #include <filesystem>
@@ -18,18 +18,28 @@ namespace opmux {
 
 // Binding mode: RTLD_NOW, or RTLD_LAZY for a Python extension in a process that holds no Python.
 enum class BindingMode { kNow, kLazy };
+// RTLD_LOCAL, or RTLD_GLOBAL for libraries that others need without naming them.
+enum class Visibility { kLocal, kGlobal };
 
 // A mapped library that stays for the life of the process. Rules loader.open_failed, with dlerror's
 // text, and loader.changed when another file stood under this path when it was mapped. What a
 // library's constructors do to the floating-point environment, the locale and the handlers of
 // common signals is undone and logged.
-Result<void*> map_library(const std::filesystem::path& path, BindingMode mode);
+Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
+                          Visibility visibility = Visibility::kLocal);
 
 // libtorch by absolute path, once per process: libc10, libtorch_cpu, libtorch, and, when
-// `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build pulls the CUDA libraries
-// in by itself, and every library that was linked the usual way needs libtorch.so by name. A torch
-// that the process already holds is used when it is this one; another is loader.torch_conflict.
+// `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build
+// pulls the CUDA libraries in by itself, and every library that was linked the usual way needs
+// libtorch.so by name. A torch that the process already holds is used when it is this one; another
+// is loader.torch_conflict.
 Check preload_torch(const TorchInstallation& torch, bool with_cuda);
+
+// After preload_torch, for true Python extensions: libpython for all libraries of the process,
+// since extensions import from it without naming it, and torch's libtorch_python.so. A Python that
+// the process already holds is used when it is this version; another is loader.python_conflict. No
+// interpreter is started. `torch` may be null.
+Check preload_python(const PythonLibrary& python, const TorchInstallation* torch);
 
 // libcuda.so.1 (a driver, or a stub in the probe) by absolute path, so that libraries that need it
 // by name find it.

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <link.h>
-
-#include <array>
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -12,27 +8,11 @@
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/loader/loader.hpp"
+#include "core/loader/mapped_files.hpp"
 
 namespace opmux {
 
 namespace {
-
-// Paths of all mapped files with this name, as the dynamic linker knows them.
-std::vector<std::filesystem::path> mapped_files(std::string_view name) {
-  struct Search {
-    std::string_view name;
-    std::vector<std::filesystem::path> found;
-  } search{name, {}};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* context) {
-        auto& state = *static_cast<Search*>(context);
-        const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-        if (path.substr(path.rfind('/') + 1) == state.name) state.found.emplace_back(path);
-        return 0;
-      },
-      &search);
-  return search.found;
-}
 
 Check second_torch(const TorchInstallation& torch) {
   for (const char* name : {"libc10.so", "libtorch_cpu.so"}) {

@@ -38,8 +38,8 @@ class AlternativeReader {
         manifest_(manifest),
         errors_(errors),
         map_(node, "an alternative of " + in_quotes(declaration.name),
-             {"library", "schema", "dispatch_key", "required_symbols", "exact", "module", "call",
-              "result", "when"},
+             {"library", "schema", "dispatch_key", "required_symbols", "exact", "returns", "module",
+              "call", "result", "when"},
              errors) {
     alternative_.location = location(errors, node.position);
   }
@@ -85,9 +85,10 @@ class AlternativeReader {
           map_.node(),
           "exactly one contract: required_symbols, schema with dispatch_key, or module",
           found.empty() ? "none" : join(found, " and "));
-    if (has("exact") && !has("required_symbols"))
-      return contract_fault(*map_.find("exact"), "`exact` beside `required_symbols` only",
-                            "`exact` beside " + join(found, " and "));
+    for (const char* key : {"exact", "returns"})
+      if (has(key) && !has("required_symbols"))
+        return contract_fault(*map_.find(key), in_quotes(key) + " beside `required_symbols` only",
+                              in_quotes(key) + " beside " + join(found, " and "));
     if (has("module")) return read_module();
     return has("schema") ? read_dispatcher() : read_symbols();
   }
@@ -108,11 +109,29 @@ class AlternativeReader {
     auto symbols = map_.texts("required_symbols");
     contract.exact = map_.boolean("exact").value_or(false);
     if (!symbols) return false;
-    for (const std::string& symbol : *symbols)
-      if (symbol.empty())
-        return contract_fault(*map_.find("required_symbols"), "demangled names of exported symbols",
-                              "an empty text");
+    for (const std::string& symbol : *symbols) {
+      if (symbol.empty() || symbol.starts_with("_Z"))
+        return contract_fault(*map_.find("required_symbols"),
+                              "demangled names of exported functions",
+                              symbol.empty() ? "an empty text" : in_quotes(symbol));
+      if (std::count(symbols->begin(), symbols->end(), symbol) > 1)
+        return contract_fault(*map_.find("required_symbols"), "each symbol once",
+                              in_quotes(symbol) + " twice");
+    }
     contract.required_symbols = *std::move(symbols);
+    // A symbol does not tell what its function returns, and a wrong guess would move every
+    // argument.
+    if (has("call")) {
+      const auto returns = map_.required_text("returns");
+      if (!returns) return false;
+      if (trim(*returns).empty())
+        return contract_fault(*map_.find("returns"),
+                              "`returns`: a C++ type, e.g. void or at::Tensor", "an empty text");
+      contract.returns = trim(*returns);
+    } else if (has("returns")) {
+      return contract_fault(*map_.find("returns"), "`returns` beside `call` only",
+                            "no `call`: the plugin module knows the functions");
+    }
     alternative_.contract = std::move(contract);
     return true;
   }

@@ -114,6 +114,19 @@ class ArgumentConditions {
     return false;
   }
 
+  // Both values say that the provider serves either way, whether it is told or not.
+  void read_bools(const Node& node) {
+    const bool both = node.kind == Kind::kSequence && node.items.size() == 2 &&
+                      yaml::as_bool(node.items[0]) && yaml::as_bool(node.items[1]) &&
+                      *yaml::as_bool(node.items[0]) != *yaml::as_bool(node.items[1]);
+    if (both)
+      add(ConditionKind::kBoolIs, "true or false").integers = {0, 1};
+    else if (const auto value = yaml::as_bool(node))
+      add(ConditionKind::kBoolIs, node.text).integers = {*value ? 1 : 0};
+    else
+      fault(node, "true, false or [true, false]", describe(node));
+  }
+
   void read_form(const Node& node) {
     switch (type_.kind) {
       case TypeKind::kTensor:
@@ -128,10 +141,7 @@ class ArgumentConditions {
         read_reals(node);
         return;
       case TypeKind::kBool:
-        if (const auto value = yaml::as_bool(node))
-          add(ConditionKind::kBoolIs, node.text).integers = {*value ? 1 : 0};
-        else
-          fault(node, "true or false", describe(node));
+        read_bools(node);
         return;
       case TypeKind::kString:
         if (auto names = text_values(node))
@@ -471,37 +481,9 @@ class ArgumentConditions {
 
 }  // namespace
 
-void read_when(const Node& node, const schema::Schema& schema, Alternative& alternative,
-               Errors& errors) {
-  if (!yaml::is_map(node, "`when`", errors)) return;
-  for (const yaml::Entry& entry : node.entries) {
-    if (entry.key == "device") {
-      const auto device = yaml::read_text(entry.value, "`device`", errors);
-      if (!device) continue;
-      if (*device == "cpu" || *device == "cuda")
-        alternative.device = *device;
-      else
-        errors.add(rules::kManifestCondition, entry.value.position, "`device`: cpu or cuda",
-                   in_quotes(*device), yaml::nearest_hint(*device, {"cpu", "cuda"}));
-      continue;
-    }
-    if (entry.key == "compute_capability") {
-      alternative.compute_capability = read_range(entry.value, "`compute_capability`", errors);
-      continue;
-    }
-    const int index = find_argument(schema, entry.key);
-    if (index < 0 && errors.full()) continue;
-    if (index < 0) {
-      std::vector<std::string> known = argument_names(schema);
-      known.insert(known.end(), {"device", "compute_capability"});
-      errors.add(rules::kManifestReference, entry.position,
-                 "device, compute_capability or an argument of " +
-                     in_quotes(schema.qualified_name()) + ": " + join(argument_names(schema), ", "),
-                 in_quotes(entry.key), yaml::nearest_hint(entry.key, known));
-      continue;
-    }
-    ArgumentConditions{schema, index, alternative.when, errors}.read(entry.value);
-  }
+void read_argument_conditions(const Node& node, const schema::Schema& schema, int argument,
+                              std::vector<Condition>& conditions, Errors& errors) {
+  ArgumentConditions{schema, argument, conditions, errors}.read(node);
 }
 
 }  // namespace opmux::reading

@@ -15,7 +15,7 @@ using yaml::MapReader;
 
 // `when` and `example` have keys of their own beside the argument names.
 bool is_reserved(std::string_view name) {
-  return name == "device" || name == "compute_capability" || name == "dims";
+  return name == "device" || name == "compute_capability" || name == "any_of" || name == "dims";
 }
 
 void check_arguments(const schema::Schema& schema, yaml::Position position, Errors& errors) {
@@ -23,7 +23,7 @@ void check_arguments(const schema::Schema& schema, yaml::Position position, Erro
   for (const schema::Argument& argument : schema.arguments) {
     if (is_reserved(argument.name))
       errors.add(rules::kManifestSchema, position,
-                 "argument names other than device, compute_capability and dims",
+                 "argument names other than device, compute_capability, any_of and dims",
                  "the argument " + in_quotes(argument.name));
     if (std::find(seen.begin(), seen.end(), argument.name) != seen.end())
       errors.add(rules::kManifestSchema, position, "argument names that differ",

@@ -52,10 +52,11 @@ LibrarySource read_source(const Node& node, const std::string& what, bool may_be
                           bool& optional, Errors& errors) {
   LibrarySource source;
   source.location = location(errors, node.position);
-  const MapReader map{node,
-                      what,
-                      {"distribution", "glob", "version", "cpu", "python_extension", "optional"},
-                      errors};
+  const MapReader map{
+      node,
+      what,
+      {"distribution", "glob", "version", "cpu", "python_extension", "libpython", "optional"},
+      errors};
   if (!map.is_map()) return source;
 
   if (const auto name = map.text("distribution")) {
@@ -91,6 +92,12 @@ LibrarySource read_source(const Node& node, const std::string& what, bool may_be
     source.cpu = *features;
   }
   source.python_extension = map.boolean("python_extension").value_or(false);
+  source.libpython = map.boolean("libpython").value_or(false);
+  if (source.python_extension && source.libpython)
+    errors.add(rules::kYamlWrongForm, map.find("libpython")->position,
+               "`python_extension` (Python's functions may be absent) or `libpython` (Python is "
+               "mapped before it)",
+               "both");
   if (const Node* value = map.find("optional")) {
     if (may_be_optional)
       optional = yaml::read_bool(*value, "`optional`", errors).value_or(false);

@@ -14,6 +14,13 @@ const char* contract_name(const Contract& contract) {
   return std::holds_alternative<DispatcherContract>(contract) ? "dispatcher" : "module";
 }
 
+int CallSource::argument() const {
+  if (const int* whole = std::get_if<int>(&source)) return *whole;
+  if (const auto* item = std::get_if<ListItem>(&source)) return item->argument;
+  if (const auto* number = std::get_if<InverseSqrtDefault>(&source)) return number->argument;
+  return -1;
+}
+
 const Library* Manifest::find_library(const std::string& name) const {
   for (const Library& library : libraries)
     if (library.name == name) return &library;

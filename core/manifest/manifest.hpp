@@ -38,6 +38,7 @@ struct LibrarySource {
   std::vector<std::string>
       cpu;  // CPU features as /proc/cpuinfo names them: avx2, avx512f, amx_tile
   bool python_extension = false;
+  bool libpython = false;  // uses Python's data too, so that libpython must be mapped before it
   SourceLocation location;
 };
 
@@ -52,8 +53,9 @@ struct Library {
 // ---- contracts ----
 
 struct DirectSymbolContract {
-  std::vector<std::string> required_symbols;  // exact demangled names
-  bool exact = false;
+  std::vector<std::string> required_symbols;  // exact demangled names; `call` is for the first
+  bool exact = false;                         // the library exports nothing besides
+  std::string returns;  // C++ type that the called function returns; empty without `call`
 };
 struct DispatcherContract {
   schema::Schema schema;
@@ -74,9 +76,33 @@ struct NoneLiteral {};
 using Literal =
     std::variant<NoneLiteral, bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
-// One value of the provider's call: an argument of the operator by index, or a constant.
+// One item of a list argument.
+struct ListItem {
+  int argument = -1;
+  std::int64_t index = 0;  // from 0
+};
+// A float argument; where it is not given, 1 / sqrt(size of dimension `dim` of `tensor`).
+struct InverseSqrtDefault {
+  int argument = -1;
+  int tensor = -1;
+  int dim = 0;  // negative from the end
+};
+
+// One value of the provider's call: an argument of the operator by index, a constant, or one
+// derived from arguments.
 struct CallSource {
-  std::variant<int, Literal> source;
+  std::variant<int, Literal, ListItem, InverseSqrtDefault> source;
+
+  // The argument of the operator that it passes on, -1 for a constant.
+  int argument() const;
+};
+
+// What happens to one result of the provider.
+struct ResultTarget {
+  int argument = -1;               // of the operator, to copy it into; -1: dropped
+  bool negative_infinity = false;  // +inf of the provider is -inf of the operator
+
+  bool operator==(const ResultTarget&) const = default;
 };
 
 // ---- conditions ----
@@ -99,9 +125,10 @@ enum class ConditionKind {
   kIntMultipleOf,      // integer % integers[0] == 0
   kFloatIn,            // number is one of `reals`
   kFloatRange,
-  kBoolIs,    // boolean equals integers[0]
+  kBoolIs,    // boolean is one of `integers`
   kStringIn,  // string is one of `names`
   kListSize,  // length of the list is one of `integers`
+  kAnyOf,     // all conditions of one of `branches` hold; `argument` is the first one's
 };
 
 // One test of one argument. A condition on an optional argument that is not given holds, unless it
@@ -115,6 +142,7 @@ struct Condition {
   std::int64_t high = std::numeric_limits<std::int64_t>::max();
   double real_low = -std::numeric_limits<double>::infinity();
   double real_high = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<Condition>> branches;
   std::vector<std::int64_t> integers;
   std::vector<double> reals;
   std::vector<std::string>
@@ -129,9 +157,9 @@ struct Alternative {
       libraries;  // the first of these that meets the contract; empty for `module`
   Contract contract;
   std::vector<CallSource> call;  // provider's arguments in its order (dispatcher, direct symbol)
-  std::vector<int>
-      results;         // per result of the provider: operator argument to copy into, -1 dropped
-  std::string device;  // "cpu" or "cuda"
+  bool module_maps = false;      // a direct symbol without `call`: the plugin module maps arguments
+  std::vector<ResultTarget> results;               // per result of the provider
+  std::string device;                              // "cpu" or "cuda"
   std::optional<VersionRange> compute_capability;  // of the CUDA device, e.g. >=8.0
   std::vector<Condition> when;
   SourceLocation location;

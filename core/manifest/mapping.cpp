@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `call:` and `result:` of an alternative, held against the operator's and the provider's schema.
+// `call:` of an alternative, held against the operator's and the provider's schema.
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +19,9 @@ using yaml::in_quotes;
 using yaml::Kind;
 using yaml::MapReader;
 
+constexpr std::int64_t kMostDimensions = 64;
+constexpr std::int64_t kMostItems = 1024;
+
 // Whether a value of the operator's type can stand where the provider wants its own; both without
 // `?`.
 bool fits(const Type& from, const Type& to) {
@@ -36,25 +39,6 @@ bool fits(const Type& from, const Type& to) {
   return fits(plain_type(from_element), plain_type(to_element));
 }
 
-// Whether the condition says which values are taken, so that an argument under it may be left out
-// of the call. Conditions on the form of a tensor say nothing of what it holds.
-bool restricts_value(ConditionKind kind) {
-  switch (kind) {
-    case ConditionKind::kTensorEmpty:
-    case ConditionKind::kNone:
-    case ConditionKind::kIntIn:
-    case ConditionKind::kIntRange:
-    case ConditionKind::kFloatIn:
-    case ConditionKind::kFloatRange:
-    case ConditionKind::kBoolIs:
-    case ConditionKind::kStringIn:
-    case ConditionKind::kListSize:
-      return true;
-    default:
-      return false;
-  }
-}
-
 class MappingReader {
  public:
   MappingReader(const Node& alternative_node, const Schema& schema, Alternative& alternative,
@@ -66,15 +50,22 @@ class MappingReader {
 
   void read(const Node* call, const Node* result) {
     const std::size_t errors_before = errors_.size();
+    alternative_.module_maps = call == nullptr && provider_ == nullptr;
+    if (alternative_.module_maps && result != nullptr) {
+      fault(*result, "`result` beside `call` only",
+            "no `call`: the plugin module maps the arguments and results");
+      return;
+    }
     if (call != nullptr)
       read_call(*call);
     else if (provider_ != nullptr && !provider_->arguments.empty())
       errors_.add(rules::kYamlMissingKey, node_.position, "the key `call` beside `schema`",
                   "no such key");
-    read_results(result);
+    read_results(result != nullptr ? *result : node_, result, schema_, provider_, alternative_,
+                 errors_);
     // A direct symbol without `call` leaves the whole mapping to the plugin module.
-    if (errors_.size() == errors_before && (call != nullptr || provider_ != nullptr))
-      check_every_argument();
+    if (errors_.size() == errors_before && !alternative_.module_maps)
+      check_every_argument(node_, schema_, alternative_, errors_);
   }
 
  private:
@@ -84,30 +75,13 @@ class MappingReader {
   }
 
   // In place: g++ 12 takes a moved temporary of this nested variant for uninitialised.
-  std::variant<int, Literal>& add_source() { return alternative_.call.emplace_back().source; }
+  decltype(CallSource::source)& add_source() { return alternative_.call.emplace_back().source; }
 
-  // The operator's argument that `node` names, -1 after an error.
   int read_argument(const Node& node, const std::string& what) {
-    const auto name = yaml::read_text(node, what, errors_);
-    if (!name) return -1;
-    const int index = find_argument(schema_, *name);
-    if (index < 0) {
-      const bool constant = yaml::as_number(node) || yaml::as_bool(node);
-      errors_.add(rules::kManifestReference, node.position,
-                  what + ": an argument of " + in_quotes(schema_.qualified_name()) + ": " +
-                      join(argument_names(schema_), ", "),
-                  in_quotes(*name),
-                  constant ? "Write a constant as {value: " + *name + "}."
-                           : yaml::nearest_hint(*name, argument_names(schema_)));
-    }
-    return index;
+    return read_argument_name(node, what, schema_, errors_);
   }
-
   bool has_condition(int argument, ConditionKind kind) const {
-    return std::any_of(alternative_.when.begin(), alternative_.when.end(),
-                       [&](const Condition& condition) {
-                         return condition.argument == argument && condition.kind == kind;
-                       });
+    return reading::has_condition(alternative_, argument, kind);
   }
 
   std::string provider_name(std::size_t index) const {
@@ -137,6 +111,14 @@ class MappingReader {
   }
 
   void read_item(const Node& item, std::size_t index) {
+    if (item.kind == Kind::kMap && item.find("item") != nullptr) {
+      read_list_item(item, index);
+      return;
+    }
+    if (item.kind == Kind::kMap && item.find("argument") != nullptr) {
+      read_default(item, index);
+      return;
+    }
     if (item.kind == Kind::kMap && item.find("read_only") != nullptr) {
       // Some providers mark as written what they only read; the manifest's author vouches for it.
       const MapReader map{item, "an argument in `call`", {"read_only"}, errors_};
@@ -156,6 +138,101 @@ class MappingReader {
     if (argument < 0) return;
     if (provider_ != nullptr && !check_fit(node, argument, index, only_reads)) return;
     add_source().emplace<int>(argument);
+  }
+
+  // {item: [LIST, INDEX]}
+  void read_list_item(const Node& item, std::size_t index) {
+    const MapReader map{item, "an item of a list in `call`", {"item"}, errors_};
+    const Node& pair = *item.find("item");
+    if (pair.kind != Kind::kSequence || pair.items.size() != 2) {
+      errors_.add(rules::kYamlWrongForm, pair.position,
+                  "`item`: [ARGUMENT, INDEX], e.g. [window_size, 0]", describe(pair));
+      return;
+    }
+    const int argument = read_argument(pair.items[0], "`item`");
+    const auto at =
+        yaml::read_integer(pair.items[1], "the index of `item`", errors_, 0, kMostItems);
+    if (argument < 0 || !at) return;
+    const Argument& list = schema_.arguments[static_cast<std::size_t>(argument)];
+    const Type& type = plain_type(list.type);
+    if (type.kind != TypeKind::kList || !is_integer(type.elements.at(0))) {
+      fault(pair.items[0], "`item`: an argument that is a list of integers",
+            in_quotes(list.name) + " of type " + schema::to_string(list.type));
+      return;
+    }
+    if (!has_size_above(argument, *at)) {
+      fault(pair, "a list that has item " + std::to_string(*at) + ": a condition on its size",
+            "none that says so",
+            "Add `when: {" + list.name + ": {size: " + std::to_string(*at + 1) + "}}`.");
+      return;
+    }
+    if (provider_ != nullptr &&
+        !check_derived(item, "an item of a list of integers", type.elements.at(0), index))
+      return;
+    add_source().emplace<ListItem>(ListItem{argument, *at});
+  }
+
+  // Every list that the conditions let through has this item. Items of a list that may be absent
+  // need it given.
+  bool has_size_above(int argument, std::int64_t index) const {
+    const Argument& list = schema_.arguments[static_cast<std::size_t>(argument)];
+    if (schema::is_optional(list.type) && !has_condition(argument, ConditionKind::kGiven))
+      return false;
+    return std::any_of(
+        alternative_.when.begin(), alternative_.when.end(), [&](const Condition& condition) {
+          return condition.argument == argument && condition.kind == ConditionKind::kListSize &&
+                 std::all_of(condition.integers.begin(), condition.integers.end(),
+                             [&](std::int64_t size) { return size > index; });
+        });
+  }
+
+  // {argument: NUMBER, default: {inverse_sqrt: [TENSOR, DIMENSION]}}
+  void read_default(const Node& item, std::size_t index) {
+    const MapReader map{item, "an argument in `call`", {"argument", "default"}, errors_};
+    const Node* value = map.require("default");
+    if (value == nullptr) return;
+    if (value->kind != Kind::kMap || value->find("inverse_sqrt") == nullptr) {
+      errors_.add(rules::kYamlWrongForm, value->position,
+                  "`default`: {inverse_sqrt: [TENSOR, DIMENSION]}, 1 / sqrt of that size",
+                  describe(*value));
+      return;
+    }
+    const MapReader function{*value, "`default`", {"inverse_sqrt"}, errors_};
+    const Node& pair = *value->find("inverse_sqrt");
+    if (pair.kind != Kind::kSequence || pair.items.size() != 2) {
+      errors_.add(rules::kYamlWrongForm, pair.position,
+                  "`inverse_sqrt`: [TENSOR, DIMENSION], e.g. [q, -1]", describe(pair));
+      return;
+    }
+    const int argument = read_argument(*item.find("argument"), "`argument`");
+    const int tensor = read_argument(pair.items[0], "`inverse_sqrt`");
+    const auto dim = yaml::read_integer(pair.items[1], "the dimension of `inverse_sqrt`", errors_,
+                                        -kMostDimensions, kMostDimensions - 1);
+    if (argument < 0 || tensor < 0 || !dim) return;
+    const Argument& number = schema_.arguments[static_cast<std::size_t>(argument)];
+    if (plain_type(number.type).kind != TypeKind::kFloat || !schema::is_optional(number.type)) {
+      fault(*item.find("argument"), "`argument`: a float that may be absent (`float?`)",
+            in_quotes(number.name) + " of type " + schema::to_string(number.type));
+      return;
+    }
+    const Argument& sized = schema_.arguments[static_cast<std::size_t>(tensor)];
+    if (sized.type.kind != TypeKind::kTensor) {
+      fault(pair, "`inverse_sqrt`: a Tensor that is always given",
+            in_quotes(sized.name) + " of type " + schema::to_string(sized.type));
+      return;
+    }
+    if (provider_ != nullptr && !check_derived(item, "a float", plain_type(number.type), index))
+      return;
+    add_source().emplace<InverseSqrtDefault>(
+        InverseSqrtDefault{argument, tensor, static_cast<int>(*dim)});
+  }
+
+  bool check_derived(const Node& item, const std::string& what, const Type& type,
+                     std::size_t index) {
+    const Argument& wanted = provider_->arguments[index];
+    if (fits(type, plain_type(wanted.type))) return true;
+    fault(item, provider_name(index) + ": " + schema::to_string(wanted.type), what);
+    return false;
   }
 
   void read_constant(const Node& node, std::size_t index) {
@@ -243,102 +320,6 @@ class MappingReader {
     fault(call,
           "a value for " + provider_name(index) + ", whose default cannot be written as a constant",
           "the default " + schema::to_string(*wanted.default_value));
-  }
-
-  void read_results(const Node* result) {
-    std::vector<const Node*> entries;
-    if (result != nullptr) {
-      if (result->kind == Kind::kSequence)
-        for (const Node& item : result->items) entries.push_back(&item);
-      else
-        entries.push_back(result);
-    }
-    const Node& where = result != nullptr ? *result : node_;
-    if (provider_ != nullptr && entries.size() != provider_->returns.size()) {
-      fault(where,
-            "`result` with " + std::to_string(provider_->returns.size()) + " entries, as many as " +
-                in_quotes(provider_->qualified_name()) + " returns",
-            entries.empty() ? "none" : std::to_string(entries.size()),
-            provider_->returns.empty() ? "Remove `result`."
-                                       : "Say {copy_to: ARGUMENT} or ignore for each.");
-      return;
-    }
-    for (std::size_t i = 0; i < entries.size(); ++i) read_result(*entries[i], i);
-  }
-
-  void read_result(const Node& node, std::size_t index) {
-    if (node.kind == Kind::kScalar && !node.quoted && node.text == "ignore") {
-      alternative_.results.push_back(-1);
-      return;
-    }
-    if (node.kind != Kind::kMap) {
-      errors_.add(rules::kYamlWrongForm, node.position, "`result`: {copy_to: ARGUMENT} or ignore",
-                  describe(node));
-      return;
-    }
-    const MapReader map{node, "`result`", {"copy_to"}, errors_};
-    const Node* target_node = map.require("copy_to");
-    if (target_node == nullptr) return;
-    const int target = read_argument(*target_node, "`copy_to`");
-    if (target < 0) return;
-    const Argument& argument = schema_.arguments[static_cast<std::size_t>(target)];
-    if (!schema::is_written(argument) || !schema::is_tensor(argument.type)) {
-      fault(*target_node, "`copy_to`: a tensor that the operator writes",
-            in_quotes(argument.name) + " of type " + schema::to_string(argument.type) +
-                (schema::is_written(argument) ? "" : ", which it only reads"));
-      return;
-    }
-    if (provider_ != nullptr && !schema::is_tensor(provider_->returns[index].type)) {
-      fault(*target_node,
-            "ignore for result " + std::to_string(index + 1) + " of " +
-                in_quotes(provider_->qualified_name()) + ", since only a Tensor can be copied",
-            "copy_to for type " + schema::to_string(provider_->returns[index].type));
-      return;
-    }
-    if (std::find(alternative_.results.begin(), alternative_.results.end(), target) !=
-        alternative_.results.end()) {
-      fault(*target_node, "each result copied into another argument",
-            in_quotes(argument.name) + " twice");
-      return;
-    }
-    alternative_.results.push_back(target);
-  }
-
-  // An operator's argument is passed on, written, or restricted to what the provider does without
-  // it; anything else would be dropped in silence.
-  void check_every_argument() {
-    for (std::size_t i = 0; i < schema_.arguments.size(); ++i) {
-      const Argument& argument = schema_.arguments[i];
-      const int index = static_cast<int>(i);
-      const bool passed = std::any_of(alternative_.call.begin(), alternative_.call.end(),
-                                      [&](const CallSource& source) {
-                                        const int* from = std::get_if<int>(&source.source);
-                                        return from != nullptr && *from == index;
-                                      });
-      const bool copied = std::find(alternative_.results.begin(), alternative_.results.end(),
-                                    index) != alternative_.results.end();
-      if (passed || copied) continue;
-      const bool restricted = std::any_of(
-          alternative_.when.begin(), alternative_.when.end(), [&](const Condition& condition) {
-            return condition.argument == index && restricts_value(condition.kind);
-          });
-      if (schema::is_written(argument)) {
-        if (has_condition(index, ConditionKind::kNone) ||
-            has_condition(index, ConditionKind::kTensorEmpty))
-          continue;
-        fault(node_,
-              in_quotes(argument.name) +
-                  ", which the operator writes, in `call` or as target of `copy_to`",
-              "neither",
-              "Write it, or add `when: {" + argument.name + ": none}` if it is optional.");
-      } else if (!restricted) {
-        fault(node_, in_quotes(argument.name) + " in `call`, or a condition in `when` on its value",
-              "neither: the argument would be dropped in silence",
-              schema::is_tensor(argument.type)
-                  ? "Pass it, or say when it does not matter: none or empty."
-                  : "Pass it, or name the values that the provider serves without it.");
-      }
-    }
   }
 
   const Node& node_;

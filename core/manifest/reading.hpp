@@ -80,6 +80,10 @@ std::optional<Literal> default_literal(const schema::Argument& argument);
 // Index into the schema's arguments, -1 when there is none of that name.
 int find_argument(const schema::Schema& schema, std::string_view name);
 std::vector<std::string> argument_names(const schema::Schema& schema);
+// The operator's argument that `node` names, -1 after an error. `what`: the key that names it.
+int read_argument_name(const Node& node, const std::string& what, const schema::Schema& schema,
+                       Errors& errors);
+bool has_condition(const Alternative& alternative, int argument, ConditionKind kind);
 
 // ---- parts of a manifest ----
 
@@ -94,12 +98,23 @@ std::vector<Library> read_libraries(const Node& node, Errors& errors);
 std::optional<Alternative> read_alternative(const Node& node,
                                             const OperatorDeclaration& declaration,
                                             const Manifest& manifest, Errors& errors);
-// condition.cpp: fills `when`, `device` and `compute_capability`.
+// condition.cpp
+void read_argument_conditions(const Node& node, const schema::Schema& schema, int argument,
+                              std::vector<Condition>& conditions, Errors& errors);
+// when.cpp: fills `when`, `device` and `compute_capability`.
 void read_when(const Node& node, const schema::Schema& schema, Alternative& alternative,
                Errors& errors);
 // mapping.cpp: fills `call` and `results` of a dispatcher or direct symbol alternative. `call` and
 // `result` are null where the manifest has no such key.
 void read_mapping(const Node& alternative_node, const Node* call, const Node* result,
                   const schema::Schema& schema, Alternative& alternative, Errors& errors);
+// result.cpp: fills `results`. `provider` is null for a direct symbol; `where` is blamed for
+// results that are missing.
+void read_results(const Node& where, const Node* result, const schema::Schema& schema,
+                  const schema::Schema* provider, Alternative& alternative, Errors& errors);
+// coverage.cpp: an operator's argument is passed on, written, or restricted to what the provider
+// does without it; anything else would be dropped in silence.
+void check_every_argument(const Node& alternative_node, const schema::Schema& schema,
+                          const Alternative& alternative, Errors& errors);
 
 }  // namespace opmux::reading

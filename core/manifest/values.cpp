@@ -230,4 +230,28 @@ std::vector<std::string> argument_names(const schema::Schema& schema) {
   return names;
 }
 
+int read_argument_name(const Node& node, const std::string& what, const schema::Schema& schema,
+                       Errors& errors) {
+  const auto name = yaml::read_text(node, what, errors);
+  if (!name) return -1;
+  const int index = find_argument(schema, *name);
+  if (index < 0) {
+    const bool constant = yaml::as_number(node) || yaml::as_bool(node);
+    errors.add(rules::kManifestReference, node.position,
+               what + ": an argument of " + in_quotes(schema.qualified_name()) + ": " +
+                   join(argument_names(schema), ", "),
+               in_quotes(*name),
+               constant ? "Write a constant as {value: " + *name + "}."
+                        : yaml::nearest_hint(*name, argument_names(schema)));
+  }
+  return index;
+}
+
+bool has_condition(const Alternative& alternative, int argument, ConditionKind kind) {
+  return std::any_of(alternative.when.begin(), alternative.when.end(),
+                     [&](const Condition& condition) {
+                       return condition.argument == argument && condition.kind == kind;
+                     });
+}
+
 }  // namespace opmux::reading

@@ -133,6 +133,7 @@ ReadResult read_trusted(const std::filesystem::path& folder, const std::string& 
 bool same_shape(const Findings& findings, const LoadSet& load_set) {
   return findings.modules.size() == load_set.modules.size() &&
          findings.libraries.size() == load_set.libraries.size() &&
+         findings.bindings.size() == load_set.bindings.size() &&
          std::equal(load_set.modules.begin(), load_set.modules.end(), findings.modules.begin(),
                     [](const auto& path, const auto& found) { return path == found.path; }) &&
          std::equal(
@@ -157,6 +158,11 @@ std::string findings_key(const LoadSet& load_set, const std::filesystem::path& e
     }
     add(text, "cuda", load_set.torch_with_cuda ? "1" : "0");
   }
+  if (load_set.python) {
+    add_file(text, "libpython", load_set.python->path);
+    if (load_set.torch)
+      add_file(text, "torch", load_set.torch->library_folder / "libtorch_python.so");
+  }
   if (!load_set.driver.empty()) {
     add_file(text, load_set.stub_driver ? "stub" : "driver", load_set.driver);
     add(text, "driver", first_bytes("/proc/driver/nvidia/version", 4096));
@@ -167,6 +173,7 @@ std::string findings_key(const LoadSet& load_set, const std::filesystem::path& e
     add_file(text, library.python_extension ? "python" : "library", library.path);
     add(text, "label", library.label);
   }
+  for (const ProbeBinding& binding : load_set.bindings) add(text, "binding", binding_text(binding));
   add(text, "cpu", cpu_features());
   // What the libraries need beyond the load set comes from the system's folders.
   add_file(text, "linker", "/etc/ld.so.cache");
@@ -234,11 +241,13 @@ bool worth_keeping(const Findings& findings) {
            (rejection->rule == rules::kProbeSignal.id &&
             rejection->found.find("SIGKILL") != std::string::npos);
   };
-  return !passing(findings.torch_rejection) && !passing(findings.driver_rejection) &&
+  return !passing(findings.python_rejection) && !passing(findings.torch_rejection) &&
+         !passing(findings.driver_rejection) &&
          std::none_of(findings.modules.begin(), findings.modules.end(),
                       [&](const auto& module) { return passing(module.rejection); }) &&
          std::none_of(findings.libraries.begin(), findings.libraries.end(),
-                      [&](const auto& library) { return passing(library.rejection); });
+                      [&](const auto& library) { return passing(library.rejection); }) &&
+         std::none_of(findings.bindings.begin(), findings.bindings.end(), passing);
 }
 
 void write_findings(const std::filesystem::path& cache_folder, const std::string& key,

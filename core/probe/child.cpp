@@ -23,6 +23,7 @@
 
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/loader/binding.hpp"
 #include "core/loader/loader.hpp"
 #include "core/probe/driver_query.hpp"
 #include "core/probe/frame.hpp"
@@ -74,8 +75,10 @@ class Probe {
     set_thread_count(1);
     load_driver();
     load_torch();
+    load_python();
     for (std::size_t i = 0; i < request_.modules.size(); ++i) load_module(i);
     for (std::size_t i = 0; i < request_.libraries.size(); ++i) load_library(i);
+    for (std::size_t i = 0; i < request_.bindings.size(); ++i) try_binding(i);
     say({.kind = Reply::Kind::kDone});
   }
 
@@ -155,13 +158,23 @@ class Probe {
     end(step, std::nullopt);
   }
 
+  void load_python() {
+    if (!request_.python) return;
+    const Step step = begin(Step::What::kPython, 0);
+    TorchInstallation torch;
+    torch.library_folder = request_.torch_folder;
+    end(step, preload_python(*request_.python, holds_torch_ ? &torch : nullptr));
+  }
+
   void load_torch() {
     if (request_.torch_folder.empty()) return;
     const Step step = begin(Step::What::kTorch, 0);
     TorchInstallation torch;
     torch.library_folder = request_.torch_folder;
     torch.version = request_.torch_version;
-    end(step, preload_torch(torch, request_.torch_with_cuda));
+    Check refused = preload_torch(torch, request_.torch_with_cuda);
+    holds_torch_ = !refused;
+    end(step, std::move(refused));
   }
 
   void load_module(std::size_t index) {
@@ -170,6 +183,7 @@ class Probe {
     finding.path = request_.modules[index];
     const Result<PluginModule> opened = open_module(finding.path);
     if (!opened.ok()) return end(step, opened.rejection(), std::move(finding));
+    modules_[index] = *opened;
     const OpmuxModule& module = *opened->module;
     finding.name = module.name;
     finding.version = module.version;
@@ -194,9 +208,27 @@ class Probe {
     const Result<void*> mapped = map_library(
         library.path, library.python_extension ? BindingMode::kLazy : BindingMode::kNow);
     // Said before the library's step is over: what a listening module does now is due to it.
-    if (mapped.ok()) say_new_registrations();
+    if (mapped.ok()) {
+      libraries_[index] = *mapped;
+      say_new_registrations();
+    }
     end(step, mapped.ok() ? Check() : Check(mapped.rejection()));
     stop_when_exhausted(step);
+  }
+
+  // As the process that serves will do it, so that a refusal is known before traffic.
+  void try_binding(std::size_t index) {
+    const ProbeBinding& item = request_.bindings[index];
+    const auto module = modules_.find(item.module);
+    const auto library = libraries_.find(item.library);
+    // What was refused before says so itself.
+    if (module == modules_.end() || library == libraries_.end()) return;
+    const Step step = begin(Step::What::kBinding, index);
+    const Result<std::vector<void*>> symbols =
+        resolve_symbols(library->second, request_.libraries[item.library].path, item.binding);
+    if (!symbols.ok()) return end(step, symbols.rejection());
+    const Result<OpmuxBound> bound = bind_foreign(module->second, item.binding, *symbols);
+    end(step, bound.ok() ? Check() : Check(bound.rejection()));
   }
 
   // Calls a function of a module; its refusal is a rejection of the module.
@@ -288,7 +320,10 @@ class Probe {
 
   int descriptor_;
   Request request_;
+  bool holds_torch_ = false;
   std::vector<Listener> listening_;
+  std::map<std::size_t, PluginModule> modules_;  // by their index in the request
+  std::map<std::size_t, void*> libraries_;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> said_;
   std::map<std::string, std::string> real_paths_;
 };

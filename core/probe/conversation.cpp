@@ -18,8 +18,9 @@ std::tuple<Step::What, std::size_t> order(const Step& step) { return {step.what,
 
 }  // namespace
 
-Conversation::Conversation(std::size_t module_count, std::size_t library_count)
-    : modules(module_count), libraries(library_count) {}
+Conversation::Conversation(std::size_t module_count, std::size_t library_count,
+                           std::size_t binding_count)
+    : modules(module_count), libraries(library_count), bindings(binding_count) {}
 
 bool Conversation::take(std::string_view bytes) {
   if (!fault_.empty()) return false;
@@ -52,6 +53,8 @@ bool Conversation::in_request(const Step& step) const {
       return step.index < modules.size();
     case Step::What::kLibrary:
       return step.index < libraries.size();
+    case Step::What::kBinding:
+      return step.index < bindings.size();
     default:
       return step.index == 0;
   }
@@ -123,6 +126,9 @@ std::string Conversation::accept_loaded(Reply& reply) {
     case Step::What::kDriver:
       driver_rejection = std::move(reply.rejection);
       return {};
+    case Step::What::kPython:
+      python_rejection = std::move(reply.rejection);
+      return {};
     case Step::What::kTorch:
       torch_rejection = std::move(reply.rejection);
       return {};
@@ -133,6 +139,9 @@ std::string Conversation::accept_loaded(Reply& reply) {
       return {};
     case Step::What::kLibrary:
       libraries[reply.step.index] = std::move(reply.rejection);
+      return {};
+    case Step::What::kBinding:
+      bindings[reply.step.index] = std::move(reply.rejection);
       return {};
   }
   return {};

@@ -18,7 +18,7 @@ namespace opmux::probing {
 
 class Conversation {
  public:
-  Conversation(std::size_t modules, std::size_t libraries);
+  Conversation(std::size_t modules, std::size_t libraries, std::size_t bindings = 0);
 
   // False once something could not be understood; `fault` then says what.
   bool take(std::string_view bytes);
@@ -38,7 +38,9 @@ class Conversation {
   // In the order of the request.
   std::vector<std::optional<ModuleFinding>> modules;  // empty: not reached
   std::vector<std::optional<Rejection>> libraries;
+  std::vector<std::optional<Rejection>> bindings;
   std::vector<Registration> registrations;
+  std::optional<Rejection> python_rejection;
   std::optional<Rejection> torch_rejection;
   std::optional<Rejection> driver_rejection;
   bool devices_known = false;

@@ -1,119 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/probe/messages.hpp"
 
-#include <exception>
-#include <limits>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <filesystem>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "core/probe/json.hpp"
 
 namespace opmux::probing {
 
 namespace {
-
-using Json = nlohmann::json;
-
-// Thrown and caught in this file only.
-struct Fault : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// ---- bytes as code points 0 to 255, so that any byte survives a text that must be UTF-8 ----
-
-Json text_to_json(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size());
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80) {
-      text.push_back(c);
-    } else {
-      text.push_back(static_cast<char>(0xc0 | (byte >> 6)));
-      text.push_back(static_cast<char>(0x80 | (byte & 0x3f)));
-    }
-  }
-  return text;
-}
-
-std::string bytes_of(const std::string& text) {
-  std::string bytes;
-  bytes.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      bytes.push_back(text[i]);
-    } else if ((lead == 0xc2 || lead == 0xc3) && i + 1 < text.size()) {
-      const auto trail = static_cast<unsigned char>(text[++i]);
-      bytes.push_back(static_cast<char>(((lead & 3) << 6) | (trail & 0x3f)));
-    } else {
-      throw Fault("a character beyond U+00FF");
-    }
-  }
-  return bytes;
-}
-
-// ---- strict reading ----
-
-const Json& field(const Json& object, const char* name) {
-  if (!object.is_object()) throw Fault("an object was expected");
-  const auto found = object.find(name);
-  if (found == object.end()) throw Fault(std::string("`") + name + "` is missing");
-  return *found;
-}
-
-std::string text(const Json& object, const char* name) {
-  const Json& value = field(object, name);
-  if (!value.is_string()) throw Fault(std::string("`") + name + "` is no text");
-  return bytes_of(value.get_ref<const std::string&>());
-}
-
-bool boolean(const Json& object, const char* name) {
-  const Json& value = field(object, name);
-  if (!value.is_boolean()) throw Fault(std::string("`") + name + "` is no boolean");
-  return value.get<bool>();
-}
-
-template <class Integer>
-Integer integer(const Json& object, const char* name) {
-  const Json& value = field(object, name);
-  if (!value.is_number_integer()) throw Fault(std::string("`") + name + "` is no integer");
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    if (std::cmp_less_equal(number, std::numeric_limits<Integer>::max())) {
-      return static_cast<Integer>(number);
-    }
-  } else {
-    const auto number = value.get<std::int64_t>();
-    if (std::cmp_greater_equal(number, std::numeric_limits<Integer>::min()) &&
-        std::cmp_less_equal(number, std::numeric_limits<Integer>::max())) {
-      return static_cast<Integer>(number);
-    }
-  }
-  throw Fault(std::string("`") + name + "` is out of range");
-}
-
-template <class Read>
-auto list(const Json& object, const char* name, Read read) {
-  const Json& value = field(object, name);
-  if (!value.is_array()) throw Fault(std::string("`") + name + "` is no list");
-  std::vector<decltype(read(value))> items;
-  items.reserve(value.size());
-  for (const Json& item : value) items.push_back(read(item));
-  return items;
-}
-
-template <class Items, class Write>
-Json list_to_json(const Items& items, Write write) {
-  Json result = Json::array();
-  for (const auto& item : items) result.push_back(write(item));
-  return result;
-}
-
-std::string plain_text(const Json& value) {
-  if (!value.is_string()) throw Fault("a text was expected in a list");
-  return bytes_of(value.get_ref<const std::string&>());
-}
 
 // ---- the parts that several messages share ----
 
@@ -127,8 +24,7 @@ Json rejection_to_json(const std::optional<Rejection>& rejection) {
           {"hint", text_to_json(rejection->hint)}};
 }
 
-std::optional<Rejection> read_rejection(const Json& object, const char* name) {
-  const Json& value = field(object, name);
+std::optional<Rejection> read_optional_rejection(const Json& value) {
   if (value.is_null()) return std::nullopt;
   return Rejection{.stage = text(value, "stage"),
                    .rule = text(value, "rule"),
@@ -136,6 +32,10 @@ std::optional<Rejection> read_rejection(const Json& object, const char* name) {
                    .expected = text(value, "expected"),
                    .found = text(value, "found"),
                    .hint = text(value, "hint")};
+}
+
+std::optional<Rejection> read_rejection(const Json& object, const char* name) {
+  return read_optional_rejection(field(object, name));
 }
 
 Json module_to_json(const ModuleFinding& module) {
@@ -196,12 +96,25 @@ std::vector<DeviceFinding> read_devices(const Json& object) {
   });
 }
 
+Json python_to_json(const std::optional<PythonLibrary>& python) {
+  if (!python) return nullptr;
+  return {{"path", text_to_json(python->path.native())},
+          {"soname", text_to_json(python->soname)},
+          {"version", text_to_json(python->version)}};
+}
+
+std::optional<PythonLibrary> read_python(const Json& object) {
+  const Json& value = field(object, "python");
+  if (value.is_null()) return std::nullopt;
+  return PythonLibrary{text(value, "path"), text(value, "soname"), text(value, "version")};
+}
+
 // ---- names of kinds ----
 
-constexpr std::pair<Step::What, const char*> kStepNames[] = {{Step::What::kDriver, "driver"},
-                                                             {Step::What::kTorch, "torch"},
-                                                             {Step::What::kModule, "module"},
-                                                             {Step::What::kLibrary, "library"}};
+constexpr std::pair<Step::What, const char*> kStepNames[] = {
+    {Step::What::kDriver, "driver"},   {Step::What::kPython, "python"},
+    {Step::What::kTorch, "torch"},     {Step::What::kModule, "module"},
+    {Step::What::kLibrary, "library"}, {Step::What::kBinding, "binding"}};
 
 constexpr std::pair<Reply::Kind, const char*> kReplyNames[] = {
     {Reply::Kind::kHello, "hello"},     {Reply::Kind::kLoading, "loading"},
@@ -225,26 +138,6 @@ auto kind_of(const Names& names, const std::string& text) {
   throw Fault("an unknown word");
 }
 
-Json parse(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw Fault("it is no JSON");
-  return json;
-}
-
-// Bytes above 0x7f never reach the JSON library, so writing cannot fail on them.
-std::string write(const Json& json) { return json.dump(); }
-
-template <class Read>
-auto read_or_fault(std::string_view json, std::string& fault, Read read)
-    -> std::optional<decltype(read(Json()))> {
-  try {
-    return read(parse(json));
-  } catch (const std::exception& error) {
-    fault = error.what();
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 const char* opmux_version() { return OPMUX_VERSION; }
@@ -260,6 +153,8 @@ std::string to_json(const Request& request) {
                 {"torch_folder", text_to_json(request.torch_folder.native())},
                 {"torch_version", text_to_json(request.torch_version)},
                 {"torch_with_cuda", request.torch_with_cuda},
+                {"python", python_to_json(request.python)},
+                {"bindings", list_to_json(request.bindings, binding_to_json)},
                 {"modules", list_to_json(request.modules,
                                          [](const std::filesystem::path& path) {
                                            return text_to_json(path.native());
@@ -283,6 +178,8 @@ std::optional<Request> parse_request(std::string_view json, std::string& fault) 
     request.torch_folder = text(value, "torch_folder");
     request.torch_version = text(value, "torch_version");
     request.torch_with_cuda = boolean(value, "torch_with_cuda");
+    request.python = read_python(value);
+    request.bindings = list(value, "bindings", read_binding);
     request.modules = list(
         value, "modules", [](const Json& path) { return std::filesystem::path(plain_text(path)); });
     request.libraries = list(value, "libraries", [](const Json& library) {
@@ -386,6 +283,8 @@ std::string to_json(const Findings& findings, const Digests& digests) {
                 {"registrations", registrations_to_json(findings.registrations)},
                 {"cuda_driver_version", findings.cuda_driver_version},
                 {"devices", devices_to_json(findings.devices)},
+                {"bindings", list_to_json(findings.bindings, rejection_to_json)},
+                {"python_rejection", rejection_to_json(findings.python_rejection)},
                 {"torch_rejection", rejection_to_json(findings.torch_rejection)},
                 {"driver_rejection", rejection_to_json(findings.driver_rejection)},
                 {"digests", list_to_json(digests, text_to_json)}});
@@ -402,6 +301,8 @@ std::optional<Findings> parse_findings(std::string_view json, Digests& digests,
     findings.registrations = read_registrations(value);
     findings.cuda_driver_version = integer<int>(value, "cuda_driver_version");
     findings.devices = read_devices(value);
+    findings.bindings = list(value, "bindings", read_optional_rejection);
+    findings.python_rejection = read_rejection(value, "python_rejection");
     findings.torch_rejection = read_rejection(value, "torch_rejection");
     findings.driver_rejection = read_rejection(value, "driver_rejection");
     digests = list(value, "digests", plain_text);

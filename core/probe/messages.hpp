@@ -21,7 +21,7 @@
 namespace opmux::probing {
 
 // Changes with every change of a message.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 // The exit status by which opmux-probe says that its descriptor was taken away.
 inline constexpr int kProtocolLostExit = 113;
 // The version that both sides must have in common.
@@ -42,17 +42,19 @@ struct Request {
   std::filesystem::path torch_folder;  // of libtorch; empty: none
   std::string torch_version;
   bool torch_with_cuda = false;
+  std::optional<PythonLibrary> python;
   std::vector<std::filesystem::path> modules;
   struct Library {
     std::filesystem::path path;
     bool python_extension = false;
   };
   std::vector<Library> libraries;
+  std::vector<ProbeBinding> bindings;  // indexes into this request's modules and libraries
 };
 
-// One thing that the probe maps.
+// One thing that the probe maps, or a binding that it asks a module for; in this order.
 struct Step {
-  enum class What { kDriver, kTorch, kModule, kLibrary };
+  enum class What { kDriver, kTorch, kPython, kModule, kLibrary, kBinding };
   What what = What::kDriver;
   std::size_t index = 0;
 
@@ -81,6 +83,8 @@ struct Reply {
   std::vector<DeviceFinding> devices{};
 };
 
+// A binding as a request says it.
+std::string binding_text(const ProbeBinding& binding);
 std::string to_json(const Request& request);
 std::string to_json(const Reply& reply);
 // What a library's file held when it was probed; parallel to modules, then libraries.

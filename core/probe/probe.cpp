@@ -67,6 +67,7 @@ class Prober {
     for (const ProbeLibrary& library : load_set.libraries) {
       findings_.libraries.push_back({library.path, std::nullopt});
     }
+    findings_.bindings.resize(load_set.bindings.size());
   }
 
   Findings run() {
@@ -89,11 +90,18 @@ class Prober {
   bool round() {
     modules_.clear();
     libraries_.clear();
+    bindings_.clear();
     for (std::size_t i = 0; i < findings_.modules.size(); ++i) {
       if (!findings_.modules[i].rejection) modules_.push_back(i);
     }
     for (std::size_t i = 0; i < findings_.libraries.size(); ++i) {
       if (!findings_.libraries[i].rejection) libraries_.push_back(i);
+    }
+    for (std::size_t i = 0; i < findings_.bindings.size(); ++i) {
+      const ProbeBinding& binding = load_set_.bindings[i];
+      if (!findings_.bindings[i] && !findings_.modules[binding.module].rejection &&
+          !findings_.libraries[binding.library].rejection)
+        bindings_.push_back(i);
     }
     const probing::Request request = make_request();
     probing::ChildProcess child;
@@ -104,7 +112,7 @@ class Prober {
     report("probing " + std::to_string(libraries_.size()) + " libraries and " +
            std::to_string(modules_.size()) + " plugin modules");
     ++findings_.probes;
-    Conversation conversation(modules_.size(), libraries_.size());
+    Conversation conversation(modules_.size(), libraries_.size(), bindings_.size());
     const ChildEnd end = run_child(child, [&conversation](std::string_view bytes) {
       return conversation.take(bytes) && !conversation.over();
     });
@@ -144,6 +152,7 @@ class Prober {
     request.limits.file_bytes = kFileBytes;
     if (!findings_.driver_rejection) request.driver = load_set_.driver;
     request.query_driver = !load_set_.stub_driver && !devices_known_;
+    if (!findings_.python_rejection) request.python = load_set_.python;
     if (load_set_.torch && !findings_.torch_rejection) {
       request.torch_folder = load_set_.torch->library_folder;
       request.torch_version = load_set_.torch->version;
@@ -153,6 +162,16 @@ class Prober {
     for (const std::size_t i : libraries_) {
       request.libraries.push_back(
           {load_set_.libraries[i].path, load_set_.libraries[i].python_extension});
+    }
+    const auto position = [](const std::vector<std::size_t>& indexes, std::size_t index) {
+      return static_cast<std::size_t>(std::find(indexes.begin(), indexes.end(), index) -
+                                      indexes.begin());
+    };
+    for (const std::size_t i : bindings_) {
+      ProbeBinding binding = load_set_.bindings[i];
+      binding.module = position(modules_, binding.module);
+      binding.library = position(libraries_, binding.library);
+      request.bindings.push_back(std::move(binding));
     }
     return request;
   }
@@ -190,6 +209,10 @@ class Prober {
       findings_.driver_rejection = std::move(conversation.driver_rejection);
       report(to_string(*findings_.driver_rejection));
     }
+    if (conversation.python_rejection) {
+      findings_.python_rejection = std::move(conversation.python_rejection);
+      report(to_string(*findings_.python_rejection));
+    }
     if (conversation.torch_rejection) {
       findings_.torch_rejection = std::move(conversation.torch_rejection);
       report(to_string(*findings_.torch_rejection));
@@ -207,6 +230,12 @@ class Prober {
       library.rejection = std::move(conversation.libraries[i]);
       report(to_string(*library.rejection));
     }
+    for (std::size_t i = 0; i < bindings_.size(); ++i) {
+      if (!conversation.bindings[i]) continue;
+      std::optional<Rejection>& binding = findings_.bindings[bindings_[i]];
+      binding = std::move(conversation.bindings[i]);
+      report(to_string(*binding));
+    }
     if (conversation.devices_known) {
       devices_known_ = true;
       findings_.cuda_driver_version = conversation.cuda_driver_version;
@@ -222,6 +251,20 @@ class Prober {
         findings_.driver_rejection = explain(ending);
         report(to_string(*findings_.driver_rejection));
         return;
+      case Step::What::kPython:
+        ending.subject = printable(load_set_.python->path.native());
+        findings_.python_rejection = explain(ending);
+        report(to_string(*findings_.python_rejection));
+        return;
+      case Step::What::kBinding: {
+        const std::size_t index = bindings_[step.index];
+        const ProbeBinding& binding = load_set_.bindings[index];
+        ending.subject = printable(load_set_.modules[binding.module].native()) + ": " +
+                         printable(binding.binding.operator_name);
+        findings_.bindings[index] = explain(ending);
+        report(to_string(*findings_.bindings[index]));
+        return;
+      }
       case Step::What::kTorch:
         ending.subject = printable((load_set_.torch->library_folder / "libtorch_cpu.so").native());
         findings_.torch_rejection = explain(ending);
@@ -285,7 +328,11 @@ class Prober {
       const auto names = [&rejection](std::string_view library) {
         return rejection->found.find(library) != std::string::npos;
       };
-      if (findings_.torch_rejection && (names("libtorch") || names("libc10"))) {
+      if (findings_.python_rejection &&
+          (names("libpython") || names("libtorch_python") || names("undefined symbol: Py") ||
+           names("undefined symbol: _Py"))) {
+        rejection = findings_.python_rejection;
+      } else if (findings_.torch_rejection && (names("libtorch") || names("libc10"))) {
         rejection = findings_.torch_rejection;
       } else if (findings_.driver_rejection && names("libcuda.so")) {
         rejection = findings_.driver_rejection;
@@ -316,6 +363,7 @@ class Prober {
   // Of the running round: request index -> load set index.
   std::vector<std::size_t> modules_;
   std::vector<std::size_t> libraries_;
+  std::vector<std::size_t> bindings_;
 };
 
 std::filesystem::path chosen_executable(const ProbeOptions& options) {

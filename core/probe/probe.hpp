@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "core/base/result.hpp"
 #include "core/contract/contract.hpp"
 #include "core/discovery/discovery.hpp"
+#include "core/loader/binding.hpp"
 
 namespace opmux {
 
@@ -24,16 +26,27 @@ struct ProbeLibrary {
   bool python_extension = false;
   // What the report calls it, e.g. "vllm: c"; the library of higher priority stands earlier.
   std::string label;
+  bool libpython = false;  // LoadSet.python is mapped before it
+};
+
+// A binding to a library's functions that the module is asked for in the probe, since only the
+// module can say whether it knows how to call them.
+struct ProbeBinding {
+  std::size_t module = 0;   // index into LoadSet.modules
+  std::size_t library = 0;  // index into LoadSet.libraries
+  ForeignBinding binding;
 };
 
 // Everything that one process would hold, in route order.
 struct LoadSet {
   std::optional<TorchInstallation> torch;
   bool torch_with_cuda = false;
-  std::filesystem::path driver;  // libcuda.so.1 or the stub; empty: none
+  std::optional<PythonLibrary> python;  // for true Python extensions
+  std::filesystem::path driver;         // libcuda.so.1 or the stub; empty: none
   bool stub_driver = false;
   std::vector<std::filesystem::path> modules;  // plugin modules, mapped before the libraries
   std::vector<ProbeLibrary> libraries;
+  std::vector<ProbeBinding> bindings;  // tried after everything is mapped
 };
 
 struct ModuleFinding {
@@ -62,8 +75,11 @@ struct Findings {
   std::vector<ModuleFinding> modules;       // parallel to LoadSet.modules
   std::vector<LibraryFinding> libraries;    // parallel to LoadSet.libraries
   std::vector<Registration> registrations;  // of the libraries without a rejection
-  int cuda_driver_version = 0;              // as cuDriverGetVersion, e.g. 13000; 0: none
+  // Parallel to LoadSet.bindings; those of a rejected module or library have none of their own.
+  std::vector<std::optional<Rejection>> bindings;
+  int cuda_driver_version = 0;  // as cuDriverGetVersion, e.g. 13000; 0: none
   std::vector<DeviceFinding> devices;
+  std::optional<Rejection> python_rejection;  // libpython could not be loaded
   std::optional<Rejection> torch_rejection;   // torch itself could not be loaded
   std::optional<Rejection> driver_rejection;  // the driver itself could not be loaded or asked
   int probes = 0;                             // processes started; 0 when answered from the cache

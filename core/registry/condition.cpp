@@ -159,6 +159,10 @@ CompiledCondition compile_condition(const Condition& condition) {
   compiled.reals = condition.reals;
   compiled.names = condition.names;
   compiled.text = condition.text;
+  for (const std::vector<Condition>& branch : condition.branches) {
+    std::vector<CompiledCondition>& compiled_branch = compiled.branches.emplace_back();
+    for (const Condition& part : branch) compiled_branch.push_back(compile_condition(part));
+  }
   if (condition.kind == ConditionKind::kDtype) {
     for (const std::string& name : condition.names) {
       OpmuxDataType dtype{};
@@ -170,6 +174,14 @@ CompiledCondition compile_condition(const Condition& condition) {
 }
 
 bool holds(const CompiledCondition& condition, const OpmuxValue* values) noexcept {
+  if (condition.kind == ConditionKind::kAnyOf) {
+    return std::any_of(condition.branches.begin(), condition.branches.end(),
+                       [&](const std::vector<CompiledCondition>& branch) {
+                         return std::all_of(
+                             branch.begin(), branch.end(),
+                             [&](const CompiledCondition& part) { return holds(part, values); });
+                       });
+  }
   const OpmuxValue& value = values[condition.argument];
   if (condition.kind == ConditionKind::kNone) return value.tag == OPMUX_VALUE_NONE;
   if (condition.kind == ConditionKind::kGiven) return value.tag != OPMUX_VALUE_NONE;
@@ -184,7 +196,8 @@ bool holds(const CompiledCondition& condition, const OpmuxValue* values) noexcep
     case ConditionKind::kIntMultipleOf:
       return value.payload.integer % condition.integers[0] == 0;
     case ConditionKind::kBoolIs:
-      return (value.payload.integer != 0) == (condition.integers[0] != 0);
+      return std::find(condition.integers.begin(), condition.integers.end(),
+                       value.payload.integer != 0 ? 1 : 0) != condition.integers.end();
     case ConditionKind::kFloatIn:
       return std::find(condition.reals.begin(), condition.reals.end(), real_of(value)) !=
              condition.reals.end();
@@ -205,6 +218,18 @@ bool holds(const CompiledCondition& condition, const OpmuxValue* values) noexcep
 }
 
 std::string describe_value(const CompiledCondition& condition, const OpmuxValue* values) {
+  // The first condition that fails of each branch.
+  if (condition.kind == ConditionKind::kAnyOf) {
+    std::vector<std::string> texts;
+    for (const std::vector<CompiledCondition>& branch : condition.branches) {
+      const auto failed =
+          std::find_if(branch.begin(), branch.end(),
+                       [&](const CompiledCondition& part) { return !holds(part, values); });
+      if (failed != branch.end())
+        texts.push_back("`" + failed->text + "`: " + describe_value(*failed, values));
+    }
+    return join(texts, "; ");
+  }
   const OpmuxValue& value = values[condition.argument];
   switch (value.tag) {
     case OPMUX_VALUE_NONE:

@@ -23,6 +23,7 @@ struct CompiledCondition {
   std::int64_t high = 0;
   double real_low = 0.0;
   double real_high = 0.0;
+  std::vector<std::vector<CompiledCondition>> branches;  // kAnyOf
   std::vector<std::int64_t> integers;
   std::vector<double> reals;
   std::vector<std::string> names;

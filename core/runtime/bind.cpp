@@ -8,12 +8,11 @@
 #include <optional>
 #include <set>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
-#include "core/schema/schema.hpp"
+#include "core/loader/binding.hpp"
 
 namespace opmux {
 namespace {
@@ -22,88 +21,6 @@ namespace fs = std::filesystem;
 
 int device_type_of(const std::string& device) {
   return device == "cuda" ? OPMUX_DEVICE_CUDA : OPMUX_DEVICE_CPU;
-}
-
-// Keeps what the values of a bind request point to until the module has copied them.
-class ConstantStore {
- public:
-  OpmuxValue value(const Literal& literal) {
-    OpmuxValue value = detail::none_value();
-    std::visit(
-        [&](const auto& written) {
-          using Written = std::decay_t<decltype(written)>;
-          if constexpr (std::is_same_v<Written, bool>) {
-            value = detail::int_value(written ? 1 : 0);
-            value.tag = OPMUX_VALUE_BOOL;
-          } else if constexpr (std::is_same_v<Written, std::int64_t>) {
-            value = detail::int_value(written);
-          } else if constexpr (std::is_same_v<Written, double>) {
-            value = detail::float_value(written);
-          } else if constexpr (std::is_same_v<Written, std::string>) {
-            value.tag = OPMUX_VALUE_STRING;
-            value.payload.string = written.c_str();
-          } else if constexpr (std::is_same_v<Written, std::vector<std::int64_t>>) {
-            lists_.push_back(
-                std::make_unique<OpmuxIntList>(OpmuxIntList{written.data(), written.size()}));
-            value.tag = OPMUX_VALUE_INT_LIST;
-            value.payload.int_list = lists_.back().get();
-          }
-        },
-        literal);
-    return value;
-  }
-
- private:
-  std::vector<std::unique_ptr<OpmuxIntList>> lists_;
-};
-
-Result<OpmuxBound> bind_foreign(const PluginModule& module, const Verdict& verdict,
-                                const OperatorDeclaration& declaration) {
-  const Alternative& alternative = *verdict.alternative;
-  const auto& contract = std::get<DispatcherContract>(alternative.contract);
-  const std::string subject = module.path.string() + ": " + verdict.operator_name;
-  if (module.module->bind == nullptr) {
-    return reject(rules::kLoaderBindRefused, subject, "a module that binds foreign libraries",
-                  "module `" + std::string(module.module->name) + "` has its own table only");
-  }
-  ConstantStore constants;
-  std::vector<OpmuxCallSource> sources;
-  for (const CallSource& written : alternative.call) {
-    OpmuxCallSource source{};
-    if (const auto* argument = std::get_if<int>(&written.source)) {
-      source.kind = OPMUX_SOURCE_ARGUMENT;
-      source.argument = *argument;
-      source.constant = detail::none_value();
-    } else {
-      source.kind = OPMUX_SOURCE_CONSTANT;
-      source.argument = -1;
-      source.constant = constants.value(std::get<Literal>(written.source));
-    }
-    sources.push_back(source);
-  }
-  std::vector<OpmuxResultTarget> results;
-  for (const int target : alternative.results) results.push_back({target});
-
-  OpmuxBindRequest request{};
-  request.struct_size = sizeof request;
-  request.contract = OPMUX_CONTRACT_DISPATCHER;
-  request.device_type = device_type_of(alternative.device);
-  request.source_count = static_cast<std::uint32_t>(sources.size());
-  request.result_count = static_cast<std::uint32_t>(results.size());
-  request.operator_name = declaration.name.c_str();
-  request.operator_schema = declaration.schema_text.c_str();
-  request.provider_schema = contract.schema_text.c_str();
-  request.dispatch_key = contract.dispatch_key.c_str();
-  request.sources = sources.data();
-  request.results = results.data();
-
-  OpmuxBound bound{};
-  bound.struct_size = sizeof bound;
-  const OpmuxStatus status = module.module->bind(&request, &bound);
-  std::string said = take_module_error();
-  if (status == OPMUX_OK && bound.call != nullptr) return bound;
-  return reject(rules::kLoaderBindRefused, subject, "the module to bind " + contract.schema_text,
-                said.empty() ? "status " + std::to_string(status) : said);
 }
 
 Result<OpmuxBound> bind_own(const PluginModule& module, const Verdict& verdict) {
@@ -140,11 +57,13 @@ class Mapper {
          const PluginModule& native)
       : plan_(plan), load_set_(load_set), registrations_(registrations), native_(native) {}
 
-  Check map_library_of(const Verdict& verdict) {
-    if (!verdict.library) return std::nullopt;
+  // Null for a verdict without a library.
+  Result<void*> map_library_of(const Verdict& verdict) {
+    if (!verdict.library) return static_cast<void*>(nullptr);
     const fs::path& path = verdict.library->path;
-    if (const auto known = libraries_.find(path); known != libraries_.end()) return known->second;
-    return libraries_[path] = map_new_library(verdict);
+    const auto known = libraries_.find(path);
+    if (known != libraries_.end()) return known->second;
+    return libraries_.emplace(path, map_new_library(verdict)).first->second;
   }
 
   Result<PluginModule> module_of(const ProviderPlan& provider) {
@@ -182,10 +101,19 @@ class Mapper {
     return preload_result_;
   }
 
-  Check map_new_library(const Verdict& verdict) {
+  Check preload_python_once() {
+    if (!python_preloaded_) {
+      python_preloaded_ = true;
+      python_result_ =
+          preload_python(*load_set_.python, load_set_.torch ? &*load_set_.torch : nullptr);
+    }
+    return python_result_;
+  }
+
+  Result<void*> map_new_library(const Verdict& verdict) {
     const ProviderPlan& provider = plan_.providers[verdict.provider];
     if (provider.uses_torch) {
-      if (Check torch = preload()) return torch;
+      if (Check torch = preload()) return *std::move(torch);
     }
     FileIdentity now;
     if (!file_identity(verdict.library->path, now) || !(now == verdict.library_identity)) {
@@ -194,17 +122,20 @@ class Mapper {
                     to_string(now));
     }
     const std::set<std::string> namespaces = namespaces_of(verdict.library->path);
-    if (Check taken = check_namespaces(verdict.library->path, namespaces)) return taken;
+    if (Check taken = check_namespaces(verdict.library->path, namespaces)) return *std::move(taken);
     bool lazy = false;
     for (const ProbeLibrary& library : load_set_.libraries) {
-      if (library.path == verdict.library->path) lazy = library.python_extension;
+      if (library.path != verdict.library->path) continue;
+      lazy = library.python_extension;
+      if (!library.libpython) continue;
+      if (Check python = preload_python_once()) return *std::move(python);
     }
     Result<void*> mapped =
         map_library(verdict.library->path, lazy ? BindingMode::kLazy : BindingMode::kNow);
-    if (!mapped.ok()) return std::move(mapped).rejection();
+    if (!mapped.ok()) return mapped;
     for (const std::string& name : namespaces)
       defined_namespaces().by_name[name].insert(verdict.library->path);
-    return std::nullopt;
+    return mapped;
   }
 
   std::set<std::string> namespaces_of(const fs::path& library) const {
@@ -245,7 +176,9 @@ class Mapper {
   const PluginModule& native_;
   bool preloaded_ = false;
   Check preload_result_;
-  std::map<fs::path, Check> libraries_;
+  bool python_preloaded_ = false;
+  Check python_result_;
+  std::map<fs::path, Result<void*>> libraries_;
   std::map<fs::path, Result<PluginModule>> modules_;
   std::vector<PluginModule> opened_;
 };
@@ -254,10 +187,19 @@ Result<OpmuxBound> bind_one(const Verdict& verdict, const ProviderPlan& provider
                             const OperatorDeclaration& declaration, Mapper& mapper) {
   Result<PluginModule> module = mapper.module_of(provider);
   if (!module.ok()) return module.rejection();
-  if (Check refused = mapper.map_library_of(verdict)) return std::move(*refused);
+  Result<void*> library = mapper.map_library_of(verdict);
+  if (!library.ok()) return std::move(library).rejection();
   if (std::holds_alternative<ModuleContract>(verdict.alternative->contract))
     return bind_own(*module, verdict);
-  return bind_foreign(*module, verdict, declaration);
+  const ForeignBinding binding =
+      foreign_binding(*verdict.alternative, declaration, verdict.mangled);
+  std::vector<void*> symbols;
+  if (!binding.mangled.empty()) {
+    Result<std::vector<void*>> resolved = resolve_symbols(*library, verdict.library->path, binding);
+    if (!resolved.ok()) return std::move(resolved).rejection();
+    symbols = *std::move(resolved);
+  }
+  return bind_foreign(*module, binding, symbols);
 }
 
 }  // namespace

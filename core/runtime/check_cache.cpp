@@ -22,9 +22,10 @@ namespace opmux {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::json;
 
 // Raised when the check's meaning changes, so that older entries no longer match.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr std::size_t kEntryCap = 64 * 1024;
 
 std::string identity_text(const fs::path& path) {
@@ -33,10 +34,14 @@ std::string identity_text(const fs::path& path) {
          "\n";
 }
 
-std::string cache_key(const fs::path& path, const LibrarySource& source,
-                      const StaticCheckContext& context) {
+// Everything that the outcome of a check of the library depends on.
+std::string facts_text(const fs::path& path, const LibrarySource& source,
+                       const StaticCheckContext& context) {
   std::string text = "check " + std::to_string(kFormat) + "\n" + identity_text(path);
   text += source.python_extension ? "python_extension\n" : "";
+  if (context.python != nullptr) {
+    text += "libpython " + context.python->version + "\n" + identity_text(context.python->path);
+  }
   for (const std::string& feature : source.cpu) text += "cpu " + feature + "\n";
   text += "host";
   for (const std::string& feature : context.host->cpu_features) text += " " + feature;
@@ -49,7 +54,7 @@ std::string cache_key(const fs::path& path, const LibrarySource& source,
   // What the system offers changes with ldconfig's cache or the search path.
   text += identity_text("/etc/ld.so.cache");
   text += "LD_LIBRARY_PATH=" + environment_variable("LD_LIBRARY_PATH").value_or("") + "\n";
-  return sha256(text);
+  return text;
 }
 
 bool trusted(const fs::path& file) {
@@ -58,7 +63,8 @@ bool trusted(const fs::path& file) {
          status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-std::optional<LibraryCheck> read_entry(const fs::path& file) {
+// What an entry holds, or nothing that can be trusted.
+std::optional<Json> read_entry(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) return std::nullopt;
   if (!trusted(file)) {
@@ -69,48 +75,64 @@ std::optional<LibraryCheck> read_entry(const fs::path& file) {
       read_regular_file(file, kEntryCap, rules::kYamlUnreadable, rules::kYamlTooLarge);
   if (!text.ok()) return std::nullopt;
   try {
-    const nlohmann::json entry = nlohmann::json::parse(*text);
-    const nlohmann::json& payload = entry.at("payload");
+    const Json entry = Json::parse(*text);
+    Json payload = entry.at("payload");
     if (entry.at("checksum") != sha256(payload.dump())) throw std::runtime_error("checksum");
-    LibraryCheck check;
-    check.needs_cuda = payload.at("needs_cuda").get<bool>();
-    if (payload.contains("rejection")) {
-      const nlohmann::json& said = payload.at("rejection");
-      check.rejection = Rejection{said.at("stage"),    said.at("rule"),  said.at("subject"),
-                                  said.at("expected"), said.at("found"), said.at("hint")};
-    }
-    return check;
+    return payload;
   } catch (const std::exception& problem) {
     log::debug("cache entry ignored, " + std::string(problem.what()) + ": " + file.string());
     return std::nullopt;
   }
 }
 
-// True for a verdict that its key decides alone. A library that was found nowhere may be put into a
-// system's or a run path's folder a moment later, in answer to this very rejection.
-bool is_lasting(const LibraryCheck& check) {
-  return !check.rejection || check.rejection->rule != rules::kContractNeededMissing.id;
+Json rejection_to_json(const Rejection& said) {
+  return {{"stage", said.stage},       {"rule", said.rule},   {"subject", said.subject},
+          {"expected", said.expected}, {"found", said.found}, {"hint", said.hint}};
 }
 
-void write_entry(const fs::path& file, const LibraryCheck& check) {
-  nlohmann::json payload{{"needs_cuda", check.needs_cuda}};
-  if (check.rejection) {
-    const Rejection& said = *check.rejection;
-    payload["rejection"] = {{"stage", said.stage},     {"rule", said.rule},
-                            {"subject", said.subject}, {"expected", said.expected},
-                            {"found", said.found},     {"hint", said.hint}};
-  }
+// May throw what the JSON library throws.
+Rejection read_rejection(const Json& said) {
+  return Rejection{said.at("stage"),    said.at("rule"),  said.at("subject"),
+                   said.at("expected"), said.at("found"), said.at("hint")};
+}
+
+// True for a rejection that its key decides alone. A library that was found nowhere may be put into
+// a system's or a run path's folder a moment later, in answer to this very rejection; one that
+// exports a required symbol, too, may be taken away.
+bool is_lasting(const Rejection& rejection) {
+  return rejection.rule != rules::kContractNeededMissing.id &&
+         rejection.rule != rules::kContractSymbolTwice.id &&
+         rejection.rule != rules::kContractSymbolElsewhere.id;
+}
+
+// `make_payload` may throw what the JSON library throws: a path that is not UTF-8.
+template <class MakePayload>
+void write_entry(const fs::path& file, MakePayload make_payload) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   if (error) return;
   std::string problem;
   try {
-    const nlohmann::json entry{{"payload", payload}, {"checksum", sha256(payload.dump())}};
+    const Json payload = make_payload();
+    const Json entry{{"payload", payload}, {"checksum", sha256(payload.dump())}};
     problem = write_file_atomically(file, entry.dump());
-  } catch (const nlohmann::json::exception& not_text) {
-    problem = not_text.what();  // a path that is not UTF-8
+  } catch (const Json::exception& not_text) {
+    problem = not_text.what();
   }
   if (!problem.empty()) log::debug("cache entry not written: " + problem);
+}
+
+// Nothing when the payload is not what `read` expects.
+template <class Read>
+auto read_payload(const fs::path& file, Read read) -> std::optional<decltype(read(Json()))> {
+  const std::optional<Json> payload = read_entry(file);
+  if (!payload) return std::nullopt;
+  try {
+    return read(*payload);
+  } catch (const Json::exception& problem) {
+    log::debug("cache entry ignored, " + std::string(problem.what()) + ": " + file.string());
+    return std::nullopt;
+  }
 }
 
 bool needs_cuda(const fs::path& path) {
@@ -131,14 +153,54 @@ LibraryCheck check_library_cached(const fs::path& path, const LibrarySource& sou
                                   const StaticCheckContext& context, const fs::path& cache_folder) {
   fs::path entry;
   if (!cache_folder.empty()) {
-    entry = cache_folder / "checks" / (cache_key(path, source, context) + ".json");
-    if (std::optional<LibraryCheck> known = read_entry(entry)) return *known;
+    entry = cache_folder / "checks" / (sha256(facts_text(path, source, context)) + ".json");
+    const auto known = read_payload(entry, [](const Json& payload) {
+      LibraryCheck check;
+      check.needs_cuda = payload.at("needs_cuda").get<bool>();
+      if (payload.contains("rejection")) check.rejection = read_rejection(payload.at("rejection"));
+      return check;
+    });
+    if (known) return *known;
   }
   LibraryCheck check;
   check.rejection = check_library(path, source, context);
   check.needs_cuda = needs_cuda(path);
-  if (!entry.empty() && is_lasting(check)) write_entry(entry, check);
+  if (!entry.empty() && (!check.rejection || is_lasting(*check.rejection))) {
+    write_entry(entry, [&check] {
+      Json payload{{"needs_cuda", check.needs_cuda}};
+      if (check.rejection) payload["rejection"] = rejection_to_json(*check.rejection);
+      return payload;
+    });
+  }
   return check;
+}
+
+Result<std::vector<std::string>> find_symbols_cached(const DirectSymbolContract& contract,
+                                                     const fs::path& path,
+                                                     const LibrarySource& source,
+                                                     const StaticCheckContext& context,
+                                                     const fs::path& cache_folder) {
+  using Names = std::vector<std::string>;
+  fs::path entry;
+  if (!cache_folder.empty()) {
+    std::string text = facts_text(path, source, context) + (contract.exact ? "exact\n" : "");
+    // A name may hold anything but NUL.
+    for (const std::string& symbol : contract.required_symbols) text += symbol + '\0';
+    entry = cache_folder / "checks" / (sha256(text) + ".json");
+    const auto known = read_payload(entry, [](const Json& payload) {
+      return payload.contains("rejection") ? Result<Names>(read_rejection(payload.at("rejection")))
+                                           : Result<Names>(payload.at("symbols").get<Names>());
+    });
+    if (known) return *known;
+  }
+  Result<Names> found = find_symbols(contract, path, context);
+  if (!entry.empty() && (found.ok() || is_lasting(found.rejection()))) {
+    write_entry(entry, [&found] {
+      return found.ok() ? Json{{"symbols", *found}}
+                        : Json{{"rejection", rejection_to_json(found.rejection())}};
+    });
+  }
+  return found;
 }
 
 }  // namespace opmux

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remembers the outcome of check_library between processes, so that a warm start reads no symbol
-// table. The key holds what the check depends on, but for the folders that needed libraries are
-// searched in: a rejection for something missing there is not kept. A broken, foreign or
-// writable-by-others cache file is ignored. Thread safety: functions may be called concurrently,
+// Remembers the outcomes of check_library and find_symbols between processes, so that a warm start
+// reads no symbol table. The key holds what the check depends on, but for the folders that needed
+// libraries are searched in: a rejection for something missing there is not kept. A broken, foreign
+// or writable-by-others cache file is ignored. Thread safety: functions may be called concurrently,
 // also by several processes.
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "core/contract/contract.hpp"
 
@@ -22,5 +24,12 @@ struct LibraryCheck {
 LibraryCheck check_library_cached(const std::filesystem::path& path, const LibrarySource& source,
                                   const StaticCheckContext& context,
                                   const std::filesystem::path& cache_folder);
+
+// As find_symbols.
+Result<std::vector<std::string>> find_symbols_cached(const DirectSymbolContract& contract,
+                                                     const std::filesystem::path& path,
+                                                     const LibrarySource& source,
+                                                     const StaticCheckContext& context,
+                                                     const std::filesystem::path& cache_folder);
 
 }  // namespace opmux

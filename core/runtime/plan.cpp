@@ -7,6 +7,7 @@
 
 #include "core/base/rules.hpp"
 #include "core/runtime/check_cache.hpp"
+#include "core/runtime/plan_parts.hpp"
 
 namespace opmux {
 namespace {
@@ -16,26 +17,14 @@ namespace fs = std::filesystem;
 // Providers whose module is linked into this program.
 bool is_linked_in(const std::string& plugin) { return plugin == "native"; }
 
+// Functions of a library need torch only where the manifest says so.
 bool has_dispatcher_contract(const Manifest& manifest) {
   for (const OperatorBinding& binding : manifest.operators) {
     for (const Alternative& alternative : binding.alternatives) {
-      if (!std::holds_alternative<ModuleContract>(alternative.contract)) return true;
+      if (std::holds_alternative<DispatcherContract>(alternative.contract)) return true;
     }
   }
   return false;
-}
-
-// Its plugin module has work to do whatever becomes of the libraries.
-bool serves_without_library(const Manifest& manifest) {
-  return manifest.libraries.empty() ||
-         std::any_of(manifest.operators.begin(), manifest.operators.end(),
-                     [](const OperatorBinding& binding) {
-                       return std::any_of(
-                           binding.alternatives.begin(), binding.alternatives.end(),
-                           [](const Alternative& alternative) {
-                             return std::holds_alternative<ModuleContract>(alternative.contract);
-                           });
-                     });
 }
 
 LibraryPlan find_candidates(const Library& library, const Manifest& manifest,
@@ -56,18 +45,6 @@ LibraryPlan find_candidates(const Library& library, const Manifest& manifest,
     plan.candidates.push_back(std::move(candidate));
   }
   return plan;
-}
-
-void choose(LibraryPlan& plan) {
-  plan.chosen.reset();
-  // Another build of a library that lost a namespace conflict would define the same namespace.
-  if (plan.is_in_conflict()) return;
-  for (std::size_t index = 0; index < plan.candidates.size(); ++index) {
-    if (!plan.candidates[index].rejection) {
-      plan.chosen = index;
-      return;
-    }
-  }
 }
 
 // Every alternative of the provider runs on CUDA.
@@ -112,23 +89,57 @@ std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
   return std::nullopt;
 }
 
-void check_candidates(ProviderPlan& provider, const Plan& plan, const PlanContext& context) {
-  const StaticCheckContext check{context.host,
-                                 provider.uses_torch && plan.torch ? &*plan.torch : nullptr};
+// The libpython of a true Python extension; the first one's is the process's.
+Check find_python(CandidatePlan& candidate, Plan& plan, const StaticCheckContext& check,
+                  const PlanContext& context) {
+  if (!candidate.source->libpython) return std::nullopt;
+  std::string version = extension_python_version(candidate.found->path);
+  if (version.empty() && check.torch != nullptr) version = check.torch->python;
+  if (version.empty()) {
+    return reject(rules::kDiscoveryLibpythonMissing, candidate.found->path.string(),
+                  "a file name that tells its Python, or a torch that does", "neither");
+  }
+  // Before libpython is looked for: another one would not help.
+  if (check.torch != nullptr) {
+    if (Check other = check_torch_python(candidate.found->path, version, *check.torch))
+      return other;
+  }
+  Result<PythonLibrary> python = find_libpython(version, context.environments->environments);
+  if (!python.ok()) return std::move(python).rejection();
+  if (plan.python && plan.python->version != version) {
+    return reject(rules::kLoaderPythonConflict, candidate.found->path.string(),
+                  "Python " + plan.python->version +
+                      ", which a library of a provider of higher priority is built for",
+                  "Python " + version);
+  }
+  candidate.python = *std::move(python);
+  return std::nullopt;
+}
+
+void check_candidates(ProviderPlan& provider, Plan& plan, const PlanContext& context) {
+  StaticCheckContext check = check_context(provider, plan, context);
   for (LibraryPlan& library : provider.libraries) {
     for (CandidatePlan& candidate : library.candidates) {
       if (candidate.rejection) continue;
       if (!candidate.is_checked) {
+        candidate.is_checked = true;
+        if (Check python = find_python(candidate, plan, check, context)) {
+          candidate.rejection = std::move(python);
+          continue;
+        }
+        check.python = candidate.python ? &*candidate.python : nullptr;
         LibraryCheck outcome = check_library_cached(candidate.found->path, *candidate.source, check,
                                                     context.cache_folder);
         candidate.rejection = std::move(outcome.rejection);
         candidate.needs_cuda = outcome.needs_cuda;
-        candidate.is_checked = true;
       }
       if (!candidate.rejection) break;
     }
     choose(library);
+    const CandidatePlan* candidate = library.in_use();
+    if (candidate != nullptr && candidate->python && !plan.python) plan.python = candidate->python;
   }
+  match_symbols(provider, plan, context);
 }
 
 bool any_library_found(const ProviderPlan& provider) {
@@ -143,6 +154,42 @@ bool any_library_found(const ProviderPlan& provider) {
 
 }  // namespace
 
+bool serves_without_library(const Manifest& manifest) {
+  return manifest.libraries.empty() ||
+         std::any_of(manifest.operators.begin(), manifest.operators.end(),
+                     [](const OperatorBinding& binding) {
+                       return std::any_of(
+                           binding.alternatives.begin(), binding.alternatives.end(),
+                           [](const Alternative& alternative) {
+                             return std::holds_alternative<ModuleContract>(alternative.contract);
+                           });
+                     });
+}
+
+void choose(LibraryPlan& plan) {
+  plan.chosen.reset();
+  // Another build of a library that lost a namespace conflict would define the same namespace.
+  if (plan.is_in_conflict()) return;
+  for (std::size_t index = 0; index < plan.candidates.size(); ++index) {
+    if (!plan.candidates[index].rejection) {
+      plan.chosen = index;
+      return;
+    }
+  }
+}
+
+StaticCheckContext check_context(const ProviderPlan& provider, const Plan& plan,
+                                 const PlanContext& context) {
+  StaticCheckContext check;
+  check.host = context.host;
+  check.torch = provider.uses_torch && plan.torch ? &*plan.torch : nullptr;
+  return check;
+}
+
+std::string label_of(const ProviderPlan& provider, const LibraryPlan& library) {
+  return provider.manifest->provider + ": " + library.library->name;
+}
+
 Rejection no_driver() {
   return reject(rules::kContractNoDriver, "libcuda.so.1", "an NVIDIA driver (libcuda.so.1)",
                 "libcuda.so.1 not found: no NVIDIA driver");
@@ -152,6 +199,9 @@ int check_depth(const Rejection& rejection) {
   static const std::map<std::string, int> depth_of_rule{
       {rules::kDiscoveryDistributionMissing.id, 1}, {rules::kDiscoveryNoMatch.id, 2},
       {rules::kContractOperatorMissing.id, 61},     {rules::kContractModuleOperatorMissing.id, 61},
+      {rules::kContractSymbolMissing.id, 61},       {rules::kContractSymbolElsewhere.id, 62},
+      {rules::kContractSymbolNoFunction.id, 62},    {rules::kContractSymbolUnexpected.id, 63},
+      {rules::kContractSymbolTwice.id, 63},         {rules::kLoaderBindRefused.id, 64},
       {rules::kContractWrongLibrary.id, 62},        {rules::kContractSchemaMismatch.id, 63},
       {rules::kContractDispatchKeyMissing.id, 64},  {rules::kContractNoDevice.id, 65},
   };
@@ -182,6 +232,15 @@ const Rejection& LibraryPlan::rejection() const {
   return *furthest->rejection;
 }
 
+const SymbolPlan* ProviderPlan::find_symbols(const Alternative& alternative,
+                                             const std::string& library) const {
+  for (const SymbolPlan& plan : symbols) {
+    if (plan.alternative == &alternative && libraries[plan.library].library->name == library)
+      return &plan;
+  }
+  return nullptr;
+}
+
 const LibraryPlan* ProviderPlan::find(const std::string& name) const {
   for (const LibraryPlan& plan : libraries) {
     if (plan.library->name == name) return &plan;
@@ -191,6 +250,7 @@ const LibraryPlan* ProviderPlan::find(const std::string& name) const {
 
 Plan make_plan(const PlanContext& context, const std::vector<bool>& routed) {
   Plan plan;
+  plan.manifests = context.manifests;
   for (std::size_t index = 0; index < context.manifests->providers.size(); ++index) {
     const Manifest& manifest = context.manifests->providers[index];
     ProviderPlan provider;
@@ -218,79 +278,6 @@ void check_libraries(Plan& plan, const PlanContext& context) {
   for (ProviderPlan& provider : plan.providers) {
     if (provider.is_routed && !provider.rejection) check_candidates(provider, plan, context);
   }
-}
-
-PlannedLoadSet make_load_set(const Plan& plan, const std::vector<std::size_t>& order,
-                             const HostFacts& host) {
-  PlannedLoadSet planned;
-  LoadSet& set = planned.load_set;
-  bool uses_torch = false;
-  for (const std::size_t provider_index : order) {
-    const ProviderPlan& provider = plan.providers[provider_index];
-    if (provider.rejection || !provider.is_routed) continue;
-    bool has_library = serves_without_library(*provider.manifest);
-    for (std::size_t library_index = 0; library_index < provider.libraries.size();
-         ++library_index) {
-      const LibraryPlan& library = provider.libraries[library_index];
-      const CandidatePlan* candidate = library.in_use();
-      if (candidate == nullptr) continue;
-      has_library = true;
-      set.torch_with_cuda |= candidate->needs_cuda;
-      const auto same = std::find_if(
-          set.libraries.begin(), set.libraries.end(),
-          [&](const ProbeLibrary& known) { return known.path == candidate->found->path; });
-      if (same != set.libraries.end()) {
-        planned.library_slots[static_cast<std::size_t>(same - set.libraries.begin())].push_back(
-            {provider_index, library_index});
-        continue;
-      }
-      set.libraries.push_back({candidate->found->path, candidate->source->python_extension,
-                               provider.manifest->provider + ": " + library.library->name});
-      planned.library_slots.push_back({{provider_index, library_index}});
-    }
-    if (!has_library || provider.linked_in) continue;
-    uses_torch |= provider.uses_torch;
-    const auto same = std::find(set.modules.begin(), set.modules.end(), provider.module);
-    if (same != set.modules.end()) {
-      planned.module_slots[static_cast<std::size_t>(same - set.modules.begin())].push_back(
-          provider_index);
-    } else {
-      set.modules.push_back(provider.module);
-      planned.module_slots.push_back({provider_index});
-    }
-  }
-  if (uses_torch) set.torch = plan.torch;
-  if (set.torch_with_cuda) {
-    set.stub_driver = !host.stub_driver.empty();
-    set.driver = set.stub_driver ? host.stub_driver : host.driver;
-  }
-  return planned;
-}
-
-bool apply_findings(Plan& plan, const PlannedLoadSet& planned, const Findings& findings) {
-  if (findings.torch_rejection) {
-    for (ProviderPlan& provider : plan.providers) {
-      if (provider.uses_torch && !provider.rejection) provider.rejection = findings.torch_rejection;
-    }
-  }
-  for (std::size_t index = 0; index < planned.module_slots.size(); ++index) {
-    const std::optional<Rejection>& rejection = findings.modules[index].rejection;
-    if (!rejection) continue;
-    for (const std::size_t provider : planned.module_slots[index])
-      plan.providers[provider].rejection = rejection;
-  }
-  bool next_candidate = false;
-  for (std::size_t index = 0; index < planned.library_slots.size(); ++index) {
-    const std::optional<Rejection>& rejection = findings.libraries[index].rejection;
-    if (!rejection) continue;
-    for (const PlannedLoadSet::LibrarySlot& slot : planned.library_slots[index]) {
-      LibraryPlan& library = plan.providers[slot.provider].libraries[slot.library];
-      library.candidates[*library.chosen].rejection = rejection;
-      choose(library);
-      next_candidate |= library.chosen.has_value();
-    }
-  }
-  return next_candidate;
 }
 
 }  // namespace opmux

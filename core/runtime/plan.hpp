@@ -25,6 +25,7 @@ struct CandidatePlan {
   std::optional<Rejection> rejection;
   FileIdentity identity;  // when it was checked
   bool needs_cuda = false;
+  std::optional<PythonLibrary> python;  // to map before it
   bool is_checked =
       false;  // its bytes were checked; later candidates are looked at only when earlier ones fail
 };
@@ -40,6 +41,16 @@ struct LibraryPlan {
   const Rejection& rejection() const;
 };
 
+// The functions that one direct symbol alternative needs from one of its libraries.
+struct SymbolPlan {
+  const OperatorBinding* binding = nullptr;
+  const Alternative* alternative = nullptr;
+  std::size_t library = 0;     // index into ProviderPlan.libraries
+  std::filesystem::path path;  // that was looked at
+  std::vector<std::string> mangled;
+  std::optional<Rejection> rejection;  // of the bytes, then of the module in the probe
+};
+
 struct ProviderPlan {
   const Manifest* manifest = nullptr;
   bool linked_in = false;  // its module is part of this program
@@ -48,7 +59,9 @@ struct ProviderPlan {
   std::filesystem::path module;
   std::optional<Rejection> rejection;  // of the provider as a whole: torch or module
   std::vector<LibraryPlan> libraries;
+  std::vector<SymbolPlan> symbols;  // of the libraries in use
 
+  const SymbolPlan* find_symbols(const Alternative& alternative, const std::string& library) const;
   const LibraryPlan* find(const std::string& library) const;
 };
 
@@ -61,8 +74,10 @@ struct PlanContext {
 };
 
 struct Plan {
+  const ManifestSet* manifests = nullptr;
   std::vector<ProviderPlan> providers;  // in the order of the manifest set
   std::optional<TorchInstallation> torch;
+  std::optional<PythonLibrary> python;  // of the first true Python extension
 };
 
 // `routed`, parallel to the manifest set's providers, says which a route names; the others are not
@@ -80,9 +95,19 @@ struct PlannedLoadSet {
   // parallel to load_set.libraries: every plan entry that uses the file
   std::vector<std::vector<LibrarySlot>> library_slots;
   std::vector<std::vector<std::size_t>> module_slots;  // parallel to load_set.modules: providers
+  struct SymbolSlot {
+    std::size_t provider;
+    std::size_t symbols;
+  };
+  std::vector<SymbolSlot> binding_slots;  // parallel to load_set.bindings
 };
 PlannedLoadSet make_load_set(const Plan& plan, const std::vector<std::size_t>& order,
                              const HostFacts& host);
+
+// Rejects libraries whose required symbols another library of higher priority exports, too, or
+// whose file name it has, until none is left.
+void reject_symbol_conflicts(Plan& plan, const std::vector<std::size_t>& order,
+                             const PlanContext& context);
 
 // Carries the probe's rejections into the plan. True when a library fell back to its next
 // candidate, so that the new load set must be probed.

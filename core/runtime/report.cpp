@@ -88,6 +88,10 @@ Report make_report(const Runtime::State& state) {
   report.strict = generation.strict;
   report.stub_driver = !state.host.stub_driver.empty();
   report.config_file = state.config.file.string();
+  if (state.load_set.python) {
+    report.python_version = state.load_set.python->version;
+    report.python_path = state.load_set.python->path.string();
+  }
   if (state.plan.torch) {
     report.torch_version = state.plan.torch->version;
     report.torch_path = state.plan.torch->root.string();

@@ -93,6 +93,9 @@ Json array_of(const std::vector<T>& values) {
 }  // namespace
 
 std::string to_json(const Report& report) {
+  const Json python = report.python_version.empty()
+                          ? Json(nullptr)
+                          : Json{{"version", report.python_version}, {"path", report.python_path}};
   const Json torch = report.torch_version.empty()
                          ? Json{}
                          : Json{{"version", report.torch_version},
@@ -107,6 +110,7 @@ std::string to_json(const Report& report) {
                   {"stub_driver", report.stub_driver},
                   {"config_file", text_or_null(report.config_file)},
                   {"torch", torch},
+                  {"python", python},
                   {"driver", driver},
                   {"devices", array_of(report.devices)},
                   {"environments", array_of(report.environments)},

@@ -115,6 +115,7 @@ void probe_plan(Runtime::State& state, const PlanContext& context, const Options
   int probes = 0;
   double seconds = 0.0;
   for (;;) {
+    reject_symbol_conflicts(state.plan, order, context);
     const PlannedLoadSet planned = make_load_set(state.plan, order, state.host);
     state.load_set = planned.load_set;
     if (state.load_set.libraries.empty() && state.load_set.modules.empty()) break;

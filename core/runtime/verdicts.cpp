@@ -17,6 +17,7 @@ struct Attempt {
   const Alternative* alternative = nullptr;
   std::optional<FoundLibrary> library;
   FileIdentity identity;
+  std::vector<std::string> mangled;  // of a direct symbol contract
   std::optional<Rejection> rejection;
 };
 
@@ -84,7 +85,7 @@ Check check_module_contract(const ModuleContract& contract, const Alternative& a
 }
 
 Attempt try_library(const Alternative& alternative, const LibraryPlan& library,
-                    const VerdictContext& context) {
+                    const ProviderPlan& provider, const VerdictContext& context) {
   Attempt attempt;
   attempt.alternative = &alternative;
   const CandidatePlan* candidate = library.in_use();
@@ -100,10 +101,10 @@ Attempt try_library(const Alternative& alternative, const LibraryPlan& library,
   if (const auto* contract = std::get_if<DispatcherContract>(&alternative.contract)) {
     attempt.rejection = check_dispatcher_contract(*contract, candidate->found->path,
                                                   context.findings->registrations);
-  } else {
-    attempt.rejection = reject(rules::kLoaderBindRefused, candidate->found->path.string(),
-                               "a dispatcher or module contract",
-                               "required_symbols, which no plugin module of this release binds");
+  } else if (const SymbolPlan* symbols =
+                 provider.find_symbols(alternative, library.library->name)) {
+    attempt.rejection = symbols->rejection;
+    attempt.mangled = symbols->mangled;
   }
   return attempt;
 }
@@ -139,7 +140,7 @@ std::vector<Attempt> try_alternative(const Alternative& alternative,
         if (candidate.found && !attempt.library) attempt.library = candidate.found;
       }
     } else {
-      attempt = try_library(alternative, library, context);
+      attempt = try_library(alternative, library, provider, context);
     }
     const bool usable = !attempt.rejection;
     attempts.push_back(std::move(attempt));
@@ -226,6 +227,7 @@ Verdict decide_binding(const std::vector<const Alternative*>& alternatives,
   verdict.alternative = chosen->alternative;
   verdict.library = chosen->library;
   verdict.library_identity = chosen->identity;
+  verdict.mangled = chosen->mangled;
   verdict.rejection = chosen->rejection;
   verdict.stub_driver =
       !verdict.rejection && verdict.device == "cuda" && !context.host->stub_driver.empty();

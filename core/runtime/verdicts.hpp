@@ -21,6 +21,7 @@ struct Verdict {
   std::string device;                        // cpu or cuda
   const Alternative* alternative = nullptr;  // the chosen one, or the one whose rejection is told
   std::optional<FoundLibrary> library;       // of that alternative
+  std::vector<std::string> mangled;          // names of its functions, of a direct symbol contract
   FileIdentity library_identity;             // when it was checked
   std::optional<Rejection> rejection;        // nothing: usable
   bool stub_driver = false;

@@ -1,54 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/vllm/binding.hpp"
 
-#include <torch/csrc/jit/frontend/function_schema_parser.h>
-
-#include <deque>
-#include <memory>
-#include <mutex>
+#include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
-#include "plugins/vllm/host.hpp"
+#include "plugins/torch/binding.hpp"
+#include "plugins/torch/source.hpp"
 
 namespace opmux::vllm {
 namespace {
 
-// Why a binding is refused; caught in bind().
-class Refusal : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// Bindings live as long as the process: the host keeps pointers to them.
-Binding& keep(Binding binding) {
-  static std::mutex mutex;
-  static std::deque<Binding>& bindings = *std::make_unique<std::deque<Binding>>().release();
-  const std::scoped_lock lock(mutex);
-  binding.index = bindings.size();
-  bindings.push_back(std::move(binding));
-  return bindings.back();
-}
-
-c10::FunctionSchema parse(const char* what, const char* text) {
-  if (text == nullptr) {
-    throw Refusal(std::string(what) + " is missing");
-  }
-  try {
-    return torch::jit::parseSchema(text, /*allow_typevars=*/false);
-  } catch (const std::exception&) {
-    throw Refusal(std::string(what) + " `" + text + "`: " + current_exception_text());
-  }
-}
-
-std::string argument_text(std::size_t index, const std::string& name) {
-  return "argument " + std::to_string(index) + " `" + name + "`";
-}
-
-bool written(const c10::Argument& argument) {
-  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-}
+using torch_shared::argument_text;
+using torch_shared::argument_type;
+using torch_shared::ArgumentKind;
+using torch_shared::ArgumentType;
+using torch_shared::is_written;
+using torch_shared::parse_schema;
+using torch_shared::Refusal;
 
 // The contract was checked in the probe; this refuses a process in which another library defined
 // the operator.
@@ -68,15 +37,16 @@ void require_same_arguments(const std::vector<c10::Argument>& expected,
     if (expected[at].name() != found[at].name()) {
       throw Refusal(subject + ": found the name `" + found[at].name() + "`");
     }
-    if (written(expected[at]) != written(found[at])) {
-      throw Refusal(subject + ": expected " + (written(expected[at]) ? "written" : "not written") +
-                    ", found " + (written(found[at]) ? "written" : "not written"));
+    if (is_written(expected[at]) != is_written(found[at])) {
+      throw Refusal(subject + ": expected " +
+                    (is_written(expected[at]) ? "written" : "not written") + ", found " +
+                    (is_written(found[at]) ? "written" : "not written"));
     }
   }
 }
 
 c10::OperatorHandle find_operator(const OpmuxBindRequest& request) {
-  const c10::FunctionSchema expected = parse("provider schema", request.provider_schema);
+  const c10::FunctionSchema expected = parse_schema("provider schema", request.provider_schema);
   const auto handle = c10::Dispatcher::singleton().findSchema(expected.operator_name());
   if (!handle) {
     throw Refusal("the Dispatcher of this process has no operator " +
@@ -121,31 +91,6 @@ bool is_kept(const ArgumentType& type) {
          type.kind == ArgumentKind::kString;
 }
 
-// Whether an argument of the operator can be handed to an argument of the provider.
-bool suits(const ArgumentType& from, const ArgumentType& to) {
-  if (from.kind == to.kind) {
-    return true;
-  }
-  switch (to.kind) {
-    case ArgumentKind::kInt:
-      return from.kind == ArgumentKind::kBool;
-    case ArgumentKind::kFloat:
-      return from.kind == ArgumentKind::kInt;
-    case ArgumentKind::kNumber:
-      return from.kind == ArgumentKind::kInt || from.kind == ArgumentKind::kFloat ||
-             from.kind == ArgumentKind::kBool;
-    case ArgumentKind::kFloatList:
-    case ArgumentKind::kIntTuple:
-      return from.kind == ArgumentKind::kIntList;
-    case ArgumentKind::kScalarType:
-      return from.kind == ArgumentKind::kInt;
-    case ArgumentKind::kNone:
-      return from.optional;
-    default:
-      return false;
-  }
-}
-
 Source make_source(const OpmuxCallSource& given, const c10::Argument& argument, std::size_t index,
                    const c10::FunctionSchema& operator_schema, Binding& binding) {
   Source source;
@@ -156,26 +101,18 @@ Source make_source(const OpmuxCallSource& given, const c10::Argument& argument, 
                   " is a type that no operator of opmux has");
   }
   source.type = *type;
-  source.written = is_tensor(*type) && written(argument);
+  source.from = given;
+  source.written = is_tensor(*type) && is_written(argument);
   if (given.kind == OPMUX_SOURCE_CONSTANT) {
     std::string why;
-    if (!convert(given.constant, *type, source.constant, why)) {
+    if (!torch_shared::convert(given.constant, *type, source.constant, why)) {
       throw Refusal(subject + ": " + why);
     }
+    source.from.constant = {};
     return source;
   }
-  const auto& arguments = operator_schema.arguments();
-  if (given.kind != OPMUX_SOURCE_ARGUMENT || given.argument < 0 ||
-      static_cast<std::size_t>(given.argument) >= arguments.size()) {
-    throw Refusal(subject + ": source " + std::to_string(given.argument) + " of kind " +
-                  std::to_string(given.kind) + " is no argument of " + operator_schema.name());
-  }
-  source.argument = given.argument;
-  const c10::Argument& from = arguments[static_cast<std::size_t>(given.argument)];
-  const auto from_type = argument_type(from);
-  if (!from_type || !suits(*from_type, *type)) {
-    throw Refusal(subject + ": expected " + argument.real_type()->str() + ", found " +
-                  from.real_type()->str() + " (`" + from.name() + "` of the operator)");
+  if (!torch_shared::suits(torch_shared::source_type(given, operator_schema, subject), *type)) {
+    torch_shared::refuse_source(given, operator_schema, subject, argument.real_type()->str());
   }
   if (is_tensor(*type)) {
     source.slot = static_cast<std::int32_t>(binding.tensor_slots++);
@@ -190,19 +127,25 @@ Source make_default(const c10::Argument& argument, std::size_t index) {
     throw Refusal(argument_text(index, argument.name()) + ": the mapping gives no value for it");
   }
   Source source;
+  source.from.kind = OPMUX_SOURCE_CONSTANT;
   source.constant = *argument.default_value();
   return source;
 }
 
+// Whether the provider's `argument` is the operator's `target`, handed on.
+bool is_fed_from(const Source& source, std::int32_t target) {
+  return source.from.kind == OPMUX_SOURCE_ARGUMENT && source.from.argument == target;
+}
+
 // Whether the result is the argument that it is to be copied to, by the schema's alias marks.
 bool aliases_target(const c10::FunctionSchema& schema, const c10::Argument& result,
-                    const Target& target, const std::vector<Source>& sources) {
-  if (result.alias_info() == nullptr || target.argument < 0) {
+                    std::int32_t target, const std::vector<Source>& sources) {
+  if (result.alias_info() == nullptr) {
     return false;
   }
   for (std::size_t at = 0; at < sources.size(); ++at) {
     const c10::AliasInfo* alias = schema.arguments()[at].alias_info();
-    if (alias != nullptr && sources[at].argument == target.argument &&
+    if (alias != nullptr && is_fed_from(sources[at], target) &&
         alias->beforeSets() == result.alias_info()->beforeSets()) {
       return true;
     }
@@ -210,34 +153,47 @@ bool aliases_target(const c10::FunctionSchema& schema, const c10::Argument& resu
   return false;
 }
 
+// No schema can say that an item of a list is one of the arguments. A provider that is handed the
+// tensor and says that it writes it is taken to return that tensor as the item.
+bool writes_target(std::int32_t target, const std::vector<Source>& sources) {
+  return std::any_of(sources.begin(), sources.end(), [target](const Source& source) {
+    return source.written && is_fed_from(source, target);
+  });
+}
+
+bool returns_one_list(const c10::FunctionSchema& schema) {
+  if (schema.returns().size() != 1) {
+    return false;
+  }
+  const auto type = argument_type(schema.returns()[0]);
+  return type && type->kind == ArgumentKind::kTensorList && !type->optional;
+}
+
+// Returns how many copies a call makes.
 std::uint32_t make_targets(const OpmuxBindRequest& request, const c10::FunctionSchema& schema,
                            const c10::FunctionSchema& operator_schema, Binding& binding) {
   const auto& results = schema.returns();
-  if (request.result_count != results.size()) {
+  binding.returns_list = returns_one_list(schema);
+  if (!binding.returns_list && request.result_count != results.size()) {
     throw Refusal("expected a target for each of " + std::to_string(results.size()) +
                   " results, found " + std::to_string(request.result_count));
   }
   std::uint32_t copies = 0;
-  for (std::size_t at = 0; at < results.size(); ++at) {
+  for (std::size_t at = 0; at < request.result_count; ++at) {
     Target target;
     target.argument = request.results[at].copy_to_argument;
+    target.negative_infinity = (request.results[at].flags & OPMUX_RESULT_NEGATIVE_INFINITY) != 0;
     if (target.argument >= 0) {
-      const auto& arguments = operator_schema.arguments();
-      const auto to = static_cast<std::size_t>(target.argument);
-      const auto result_type = argument_type(results[at]);
-      const auto to_type = to < arguments.size() ? argument_type(arguments[to]) : std::nullopt;
-      if (!result_type || !is_tensor(*result_type) || !to_type || !is_tensor(*to_type)) {
-        throw Refusal("result " + std::to_string(at) + ": expected a Tensor and a Tensor argument" +
-                      " to copy it to, found " + results[at].real_type()->str() + " and argument " +
-                      std::to_string(to));
-      }
-      if (!written(arguments[to])) {
-        throw Refusal("result " + std::to_string(at) + ": " +
-                      argument_text(to, arguments[to].name()) +
-                      " of the operator is not marked as written");
-      }
+      const c10::Argument& result = results[binding.returns_list ? 0 : at];
+      const auto type = argument_type(result);
+      torch_shared::require_target(operator_schema, at, result.real_type()->str(),
+                                   binding.returns_list || (type && is_tensor(*type)),
+                                   target.argument);
       target.slot = static_cast<std::int32_t>(binding.tensor_slots++);
-      copies += aliases_target(schema, results[at], target, binding.sources) ? 0U : 1U;
+      const bool in_place = binding.returns_list
+                                ? writes_target(target.argument, binding.sources)
+                                : aliases_target(schema, result, target.argument, binding.sources);
+      copies += in_place ? 0U : 1U;
     }
     binding.targets.push_back(target);
   }
@@ -245,11 +201,15 @@ std::uint32_t make_targets(const OpmuxBindRequest& request, const c10::FunctionS
 }
 
 void bind_checked(const OpmuxBindRequest& request, OpmuxBound& bound) {
-  if (request.device_type != OPMUX_DEVICE_CPU && request.device_type != OPMUX_DEVICE_CUDA) {
-    throw Refusal("device type " + std::to_string(request.device_type) +
-                  " is neither cpu nor cuda");
+  if (request.contract != OPMUX_CONTRACT_DISPATCHER) {
+    throw Refusal("the vllm module binds the dispatcher contract only");
   }
-  const c10::FunctionSchema operator_schema = parse("operator schema", request.operator_schema);
+  if ((request.flags & OPMUX_BIND_MODULE_MAPS) != 0) {
+    throw Refusal("the vllm module maps no arguments itself: the manifest must give `call`");
+  }
+  torch_shared::require_known_device(request);
+  const c10::FunctionSchema operator_schema =
+      parse_schema("operator schema", request.operator_schema);
   Binding binding(find_operator(request));
   require_kernel(binding.handle, request.dispatch_key);
   const c10::FunctionSchema& schema = binding.handle.schema();
@@ -271,25 +231,13 @@ void bind_checked(const OpmuxBindRequest& request, OpmuxBound& bound) {
   }
   bound.copies = make_targets(request, schema, operator_schema, binding);
   bound.call = call_binding;
-  bound.binding = &keep(std::move(binding));
+  bound.binding = &torch_shared::keep(std::move(binding));
 }
 
 }  // namespace
 
 OpmuxStatus bind(const OpmuxBindRequest* request, OpmuxBound* bound) noexcept {
-  if (request == nullptr || bound == nullptr || request->struct_size < sizeof(OpmuxBindRequest) ||
-      bound->struct_size < sizeof(OpmuxBound)) {
-    return refuse(OPMUX_INCOMPATIBLE, "bind: a struct is smaller than ABI 1.0 has it");
-  }
-  if (request->contract != OPMUX_CONTRACT_DISPATCHER) {
-    return refuse(OPMUX_INCOMPATIBLE, "the vllm module binds the dispatcher contract only");
-  }
-  try {
-    bind_checked(*request, *bound);
-    return OPMUX_OK;
-  } catch (...) {
-    return refuse(OPMUX_INCOMPATIBLE, current_exception_text());
-  }
+  return torch_shared::run_bind(request, bound, bind_checked);
 }
 
 }  // namespace opmux::vllm

@@ -8,19 +8,20 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "opmux/plugin.h"
-#include "plugins/vllm/argument.hpp"
+#include "plugins/torch/argument.hpp"
 
 namespace opmux::vllm {
 
 // Where one argument of the provider comes from.
 struct Source {
-  ArgumentType type;
-  std::int32_t argument = -1;  // index into OpmuxCall.values; negative: `constant`
-  std::int32_t slot = -1;      // of the thread's frame: a TensorSlot or a kept value, by `type`
-  bool written = false;        // a tensor that the provider's schema marks as written
+  torch_shared::ArgumentType type;
+  OpmuxCallSource from{};  // kind and places; a constant's value is `constant`
+  std::int32_t slot = -1;  // of the thread's frame: a TensorSlot or a kept value, by `type`
+  bool written = false;    // a tensor that the provider's schema marks as written
   c10::IValue constant;
 };
 
@@ -28,6 +29,7 @@ struct Source {
 struct Target {
   std::int32_t argument = -1;  // negative: dropped
   std::int32_t slot = -1;      // TensorSlot of the thread's frame
+  bool negative_infinity = false;
 };
 
 struct Binding {
@@ -39,8 +41,9 @@ struct Binding {
   std::size_t index = 0;  // of this thread's frame
   std::uint32_t tensor_slots = 0;
   std::uint32_t kept_values = 0;
+  bool returns_list = false;                    // one Tensor[], whose items the targets name
   std::vector<Source> sources;                  // one per argument of the provider
-  std::vector<Target> targets;                  // one per result of the provider
+  std::vector<Target> targets;                  // one per result, or item, of the provider
   std::vector<std::string> operator_arguments;  // names, for messages
 };
 

@@ -21,10 +21,13 @@
 #include <utility>
 #include <vector>
 
-#include "plugins/vllm/host.hpp"
+#include "plugins/torch/host.hpp"
 
 namespace opmux::vllm {
 namespace {
+
+using torch_shared::current_exception_text;
+using torch_shared::refuse;
 
 // The real path, so that it compares equal to what discovery found.
 std::string real_path(const char* path) {

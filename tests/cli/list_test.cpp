@@ -104,7 +104,8 @@ TEST(List, TextTellsASharedRejectionOnce) {
   for (std::size_t at = text.find("\n["); at != std::string::npos; at = text.find("\n[", at + 1))
     ++told;
   EXPECT_GE(told, 1U);
-  EXPECT_LE(told, 3U) << text;
+  // One for each distribution that is missing, and the search for environments.
+  EXPECT_LE(told, 4U) << text;
 }
 
 TEST(List, FindingsAreCachedOrNotNeeded) {
@@ -198,7 +199,7 @@ TEST(Demo, EveryNativeCallIsRight) {
     EXPECT_TRUE(call.at("passed")) << call.dump();
     tried.insert(call.at("operator"));
   }
-  EXPECT_EQ(tried.size(), 11U);
+  EXPECT_EQ(tried.size(), 14U);
   EXPECT_EQ(outcome.code, 0);
 }
 

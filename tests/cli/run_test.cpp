@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -22,7 +23,8 @@ std::vector<NativeCase> native_cases() {
   std::vector<NativeCase> cases;
   for (const char* name :
        {"silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul", "rms_norm", "fused_add_rms_norm",
-        "rotary_embedding", "topk_softmax", "topk_sigmoid", "grouped_topk"})
+        "rotary_embedding", "topk_softmax", "topk_sigmoid", "grouped_topk",
+        "flash_attn_varlen_func", "flash_attn_with_kvcache", "flash_attn_with_kvcache.int"})
     for (const char* dtype : {"float32", "float16", "bfloat16"}) cases.push_back({name, dtype});
   cases.push_back({"gptq_marlin_repack", "int32"});
   cases.push_back({"awq_marlin_repack", "int32"});
@@ -51,7 +53,9 @@ TEST_P(RunNative, ServesItsExample) {
 
 INSTANTIATE_TEST_SUITE_P(Operators, RunNative, ::testing::ValuesIn(native_cases()),
                          [](const ::testing::TestParamInfo<NativeCase>& info) {
-                           return std::string{info.param.operator_name} + "_" + info.param.dtype;
+                           std::string name = info.param.operator_name;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name + "_" + info.param.dtype;
                          });
 
 TEST(Run, TextTellsRouteAndTime) {

@@ -28,7 +28,7 @@ TEST(Validate, FolderIsWrongUsage) {
 TEST(Validate, NativeIsGood) {
   const Outcome outcome = Command{}.run({"validate", kProviders + "native.yaml"});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("good: 11 operators with a usable binding"));
+  EXPECT_THAT(outcome.out, HasSubstr("good: 14 operators with a usable binding"));
 }
 
 TEST(Validate, ProviderThatIsNotInstalledIsAFinding) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/base/rules.hpp"
@@ -37,13 +38,22 @@ class ContractTest : public ::testing::Test {
 
   Check check(const std::string& provider) { return check_path(fake_provider(provider)); }
   Check check_path(const std::filesystem::path& path) {
-    const StaticCheckContext context{&host_, with_torch_ ? &torch_ : nullptr};
-    return check_library(path, source_, context);
+    return check_library(path, source_, context());
+  }
+  StaticCheckContext context() const {
+    return {&host_, with_torch_ ? &torch_ : nullptr, python_ ? &*python_ : nullptr};
+  }
+  // Python 3.99, as a true Python extension gets it.
+  void use_libpython() {
+    source_.libpython = true;
+    python_ = PythonLibrary{contract_fixtures() / "python/libpython3.99.so.1.0",
+                            "libpython3.99.so.1.0", "3.99"};
   }
 
   HostFacts host_;
   TorchInstallation torch_;
   bool with_torch_ = true;
+  std::optional<PythonLibrary> python_;
   LibrarySource source_;
 };
 

@@ -40,6 +40,15 @@ TEST(FindTorch, ReadsVersionCudaAndDependencyFolders) {
             (std::vector<fs::path>{fake / "nvidia/cu13/lib", fake / "nvidia/cuda/runtime/lib"}));
 }
 
+TEST(FindTorch, TellsThePythonThatItWasBuiltFor) {
+  const FakeEnvironment fake;
+  fake.torch("2.11.0", "");
+  ASSERT_TRUE(find_torch({}, fake.environments()).ok());
+  EXPECT_EQ(find_torch({}, fake.environments())->python, "") << "no file tells";
+  fake.write("torch/_C.cpython-313t-x86_64-linux-gnu.so");
+  EXPECT_EQ(find_torch({}, fake.environments())->python, "3.13t");
+}
+
 TEST(FindTorch, PassesOverUnsuitableOnesAndTakesTheNext) {
   const FakeEnvironment first;
   const FakeEnvironment second;

@@ -94,6 +94,14 @@ at::Tensor doubled(const at::Tensor& input) { return input * 2; }
 std::tuple<at::Tensor, at::Tensor> split(const at::Tensor& input) {
   return {input + 1, input.sum(-1)};
 }
+std::vector<at::Tensor> parts(const at::Tensor& input) {
+  return {input + 1, input.sum(-1), input * 2};
+}
+std::vector<at::Tensor> no_parts(const at::Tensor&) { return {}; }
+std::vector<at::Tensor> fill_parts(at::Tensor& out, const at::Tensor& input) {
+  out.copy_(input);
+  return {out, input.sum(-1)};
+}
 at::Tensor write_and_return(at::Tensor& out, const at::Tensor& input) {
   out.copy_(input);
   return out;
@@ -161,6 +169,9 @@ FAKE_BLOCK(FAKE_NAMESPACE, library) {
   library.def("scale(Tensor input, float factor, Tensor! out) -> ()");
   library.def("doubled(Tensor input) -> Tensor");
   library.def("split(Tensor input) -> (Tensor, Tensor)");
+  library.def("parts(Tensor input) -> Tensor[]");
+  library.def("no_parts(Tensor input) -> Tensor[]");
+  library.def("fill_parts(Tensor! out, Tensor input) -> Tensor[]");
   library.def("write_and_return(Tensor(a!) out, Tensor input) -> Tensor(a!)");
   library.def("optional_bias(Tensor input, Tensor? bias, Tensor! out) -> ()");
   library.def(
@@ -192,6 +203,9 @@ TORCH_LIBRARY_IMPL(FAKE_NAMESPACE, CPU, library) {
   library.impl("scale", &scale);
   library.impl("doubled", &doubled);
   library.impl("split", &split);
+  library.impl("parts", &parts);
+  library.impl("no_parts", &no_parts);
+  library.impl("fill_parts", &fill_parts);
   library.impl("write_and_return", &write_and_return);
   library.impl("optional_bias", &optional_bias);
   library.impl("describe", &describe);

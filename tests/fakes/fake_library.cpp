@@ -22,11 +22,18 @@
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
+#if !defined(FAKE_DEPENDS)
 FAKE_EXPORT int fake_answer() { return 42; }
+#endif
 
 #if defined(FAKE_UNRESOLVED)
 FAKE_EXPORT int fake_function_that_nobody_has();
 FAKE_EXPORT int fake_caller() { return fake_function_that_nobody_has(); }
+#endif
+
+#if defined(FAKE_NEEDS_PYTHON)
+FAKE_EXPORT const char* Py_GetVersion();
+FAKE_EXPORT const char* fake_python_version() { return Py_GetVersion(); }
 #endif
 
 namespace {

@@ -23,7 +23,7 @@ TEST(Binding, ADispatcherAlternativeIsRead) {
   ASSERT_EQ(alternative.call.size(), 5U);
   for (std::size_t i = 0; i < 5; ++i)
     EXPECT_EQ(std::get<int>(alternative.call[i].source), static_cast<int>(i));
-  EXPECT_EQ(alternative.results, (std::vector<int>{5}));
+  EXPECT_EQ(alternative.results, (std::vector<ResultTarget>{{5}}));
   EXPECT_EQ(alternative.device, "cuda");
   ASSERT_EQ(alternative.when.size(), 1U);
   EXPECT_EQ(alternative.when[0].text, "num_bits: one of 4, 8");
@@ -48,13 +48,16 @@ TEST(Binding, TheDeviceFollowsFromTheDispatchKey) {
 TEST(Binding, ADirectSymbolAlternativeIsRead) {
   const Alternative alternative = accepted_alternative(
       "silu_and_mul",
-      "{library: c, required_symbols: [\"f::silu(at::Tensor&)\"], exact: true, call: [out, input, "
+      "{library: c, required_symbols: [\"f::silu(at::Tensor&)\"], exact: true, returns: \" void "
+      "\", call: [out, input, "
       "{value: 1}, {value: 0.5}, {value: none}, {value: [1, 2]}, {value: \"4\"}, {value: true}], "
       "result: [ignore], when: {device: cuda, compute_capability: \">=8.0\"}}");
   EXPECT_STREQ(contract_name(alternative.contract), "direct_symbol");
   const auto& contract = std::get<DirectSymbolContract>(alternative.contract);
   EXPECT_EQ(contract.required_symbols, (std::vector<std::string>{"f::silu(at::Tensor&)"}));
   EXPECT_TRUE(contract.exact);
+  EXPECT_EQ(contract.returns, "void");
+  EXPECT_FALSE(alternative.module_maps);
   EXPECT_EQ(alternative.compute_capability->text(), ">=8.0");
   ASSERT_EQ(alternative.call.size(), 8U);
   const auto literal = [&](std::size_t i) { return std::get<Literal>(alternative.call[i].source); };
@@ -64,7 +67,19 @@ TEST(Binding, ADirectSymbolAlternativeIsRead) {
   EXPECT_EQ(std::get<std::vector<std::int64_t>>(literal(5)), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(std::get<std::string>(literal(6)), "4");
   EXPECT_EQ(std::get<bool>(literal(7)), true);
-  EXPECT_EQ(alternative.results, (std::vector<int>{-1}));
+  EXPECT_EQ(alternative.results, (std::vector<ResultTarget>{{}}));
+}
+
+TEST(Binding, WithoutCallTheModuleMapsWhatADirectSymbolTakes) {
+  const Alternative alternative = accepted_alternative(
+      "norm", "{library: c, required_symbols: [f(int), g], when: {device: cpu}}");
+  const auto& contract = std::get<DirectSymbolContract>(alternative.contract);
+  EXPECT_EQ(contract.required_symbols, (std::vector<std::string>{"f(int)", "g"}));
+  EXPECT_FALSE(contract.exact);
+  EXPECT_EQ(contract.returns, "");
+  EXPECT_TRUE(alternative.module_maps);
+  EXPECT_TRUE(alternative.call.empty());
+  EXPECT_TRUE(alternative.results.empty());
 }
 
 TEST(Binding, AModuleAlternativeIsRead) {
@@ -155,6 +170,34 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"silu_and_mul", "{library: c, required_symbols: [], when: {device: cpu}}",
                   "yaml.wrong_form", "`required_symbols`: a text or a list of texts",
                   "an empty list"},
+        FaultCase{"silu_and_mul", "{library: c, required_symbols: [_Z4silui], when: {device: cpu}}",
+                  "manifest.contract", "demangled names of exported functions", "`_Z4silui`"},
+        FaultCase{"silu_and_mul", "{library: c, required_symbols: \"\", when: {device: cpu}}",
+                  "manifest.contract", "demangled names of exported functions", "an empty text"},
+        FaultCase{"silu_and_mul", "{library: c, required_symbols: [f, f], when: {device: cpu}}",
+                  "manifest.contract", "each symbol once", "`f` twice"},
+        FaultCase{"silu_and_mul",
+                  "{library: c, required_symbols: f, call: [out, input], when: {device: cpu}}",
+                  "yaml.missing_key", "the key `returns` in an alternative of `silu_and_mul`",
+                  "no such key"},
+        FaultCase{"silu_and_mul",
+                  "{library: c, required_symbols: f, returns: \" \", call: [out, input], when: "
+                  "{device: cpu}}",
+                  "manifest.contract", "`returns`: a C++ type, e.g. void or at::Tensor",
+                  "an empty text"},
+        FaultCase{"silu_and_mul",
+                  "{library: c, required_symbols: f, returns: void, when: {device: cpu}}",
+                  "manifest.contract", "`returns` beside `call` only",
+                  "no `call`: the plugin module knows the functions"},
+        FaultCase{"silu_and_mul",
+                  "{library: c, " SILU_SCHEMA
+                  ", dispatch_key: CPU, returns: void, call: [out, input]}",
+                  "manifest.contract", "`returns` beside `required_symbols` only",
+                  "`returns` beside schema and dispatch_key"},
+        FaultCase{"silu_and_mul",
+                  "{library: c, required_symbols: f, result: ignore, when: {device: cpu}}",
+                  "manifest.mapping", "`result` beside `call` only",
+                  "no `call`: the plugin module maps the arguments and results"},
         FaultCase{"silu_and_mul", "{module: f, exact: true, when: {device: cpu}}",
                   "manifest.contract", "`exact` beside `required_symbols` only",
                   "`exact` beside module"},
@@ -200,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"silu_and_mul", "{librery: c, module: f, when: {device: cpu}}",
                   "yaml.unknown_key",
                   "a key of an alternative of `silu_and_mul`: library, schema, dispatch_key, "
-                  "required_symbols, exact, module, call, result, when",
+                  "required_symbols, exact, returns, module, call, result, when",
                   "`librery`"},
         FaultCase{"silu_and_mul", "c", "yaml.wrong_form", "an alternative of `silu_and_mul`: a map",
                   "`c`"}));

@@ -85,6 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         KindCase{"f: [1, 2.5]", ConditionKind::kFloatIn, 4, "f: one of 1, 2.5"},
         KindCase{"f: {min: 0, max: 1e-3}", ConditionKind::kFloatRange, 4, "f: from 0 to 1e-3"},
         KindCase{"flag: true", ConditionKind::kBoolIs, 5, "flag: true"},
+        KindCase{"flag: [true, false]", ConditionKind::kBoolIs, 5, "flag: true or false"},
         KindCase{"kind: none", ConditionKind::kStringIn, 6, "kind: none"},
         KindCase{"kind: [auto, \"4\"]", ConditionKind::kStringIn, 6, "kind: one of auto, 4"},
         KindCase{"sizes: {size: 2}", ConditionKind::kListSize, 8, "sizes: size 2"}));
@@ -106,6 +107,7 @@ TEST(Condition, ValuesAreKept) {
   EXPECT_EQ(reals.real_low, 0.5);
   EXPECT_EQ(reals.real_high, std::numeric_limits<double>::infinity());
   EXPECT_EQ(condition("flag: false").integers, (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(condition("flag: [false, true]").integers, (std::vector<std::int64_t>{0, 1}));
   EXPECT_EQ(condition("kind: [auto, \"4\"]").names, (std::vector<std::string>{"auto", "4"}));
 }
 
@@ -148,10 +150,11 @@ TEST_P(ConditionFault, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Table, ConditionFault,
     testing::Values(
-        FaultCase{"z: empty", "manifest.reference",
-                  "device, compute_capability or an argument of `op`: x, y, n, m, f, flag, kind, "
-                  "mode, sizes, t, out",
-                  "`z`"},
+        FaultCase{
+            "z: empty", "manifest.reference",
+            "device, compute_capability, any_of or an argument of `op`: x, y, n, m, f, flag, kind, "
+            "mode, sizes, t, out",
+            "`z`"},
         FaultCase{"x: none", "manifest.condition",
                   "argument `x` of type Tensor: a condition other than none and given, since it "
                   "is always given",
@@ -189,8 +192,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "argument `n` of type int: `multiple_of`: an integer of at least 1", "`0`"},
         FaultCase{"f: yes", "manifest.condition",
                   "argument `f` of type float: a number such as 1e-6", "`yes`"},
-        FaultCase{"flag: 1", "manifest.condition", "argument `flag` of type bool: true or false",
-                  "`1`"},
+        FaultCase{"flag: 1", "manifest.condition",
+                  "argument `flag` of type bool: true, false or [true, false]", "`1`"},
+        FaultCase{"flag: [true, true]", "manifest.condition",
+                  "argument `flag` of type bool: true, false or [true, false]", "a list"},
+        FaultCase{"flag: [true]", "manifest.condition",
+                  "argument `flag` of type bool: true, false or [true, false]", "a list"},
         FaultCase{"kind: {min: 1}", "manifest.condition",
                   "argument `kind` of type str: a text or a list of texts", "a map"},
         FaultCase{"sizes: [1, 2]", "manifest.condition",

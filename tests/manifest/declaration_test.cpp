@@ -250,7 +250,7 @@ INSTANTIATE_TEST_SUITE_P(
         SchemaCase{"op(Tensor x, int x) -> ()", "argument names that differ",
                    "the argument `x` twice"},
         SchemaCase{"op(Tensor x, int device) -> ()",
-                   "argument names other than device, compute_capability and dims",
+                   "argument names other than device, compute_capability, any_of and dims",
                    "the argument `device`"}));
 
 TEST(Declaration, AMissingSchemaIsNamed) {

@@ -26,7 +26,7 @@ TEST(ManifestHead, EveryKeyOfAProviderIsRead) {
       "true, optional: true}\n"
       "  v:\n"
       "    - {glob: v_avx512.so, cpu: [avx512f, avx512_bf16], optional: true}\n"
-      "    - {glob: v_avx2.so, cpu: avx2}\n" +
+      "    - {glob: v_avx2.so, cpu: avx2, libpython: true}\n" +
           std::string{kOperators},
       operators());
   EXPECT_EQ(manifest.file, "m.yaml");
@@ -49,6 +49,10 @@ TEST(ManifestHead, EveryKeyOfAProviderIsRead) {
   EXPECT_TRUE(v.optional);
   ASSERT_EQ(v.candidates.size(), 2U);
   EXPECT_EQ(v.candidates[0].cpu, (std::vector<std::string>{"avx512f", "avx512_bf16"}));
+  EXPECT_FALSE(c.candidates[0].libpython);
+  EXPECT_FALSE(v.candidates[0].libpython);
+  EXPECT_TRUE(v.candidates[1].libpython);
+  EXPECT_FALSE(v.candidates[1].python_extension);
   EXPECT_EQ(v.candidates[1].cpu, (std::vector<std::string>{"avx2"}));
   EXPECT_EQ(to_string(v.candidates[1].location), "m.yaml:10:7");
   EXPECT_EQ(manifest.find_library("nothing"), nullptr);
@@ -108,6 +112,14 @@ INSTANTIATE_TEST_SUITE_P(
                  "the quoted text `false`"},
         HeadCase{"libraries:\n  c: {glob: c.so, python_extension: yes}\n", "yaml.wrong_form",
                  "m.yaml:5:37", "`python_extension`: true or false, without quotes", "`yes`"},
+        HeadCase{"libraries:\n  c: {glob: c.so, libpython: \"true\"}\n", "yaml.wrong_form",
+                 "m.yaml:5:30", "`libpython`: true or false, without quotes",
+                 "the quoted text `true`"},
+        HeadCase{"libraries:\n  c: {glob: c.so, python_extension: true, libpython: true}\n",
+                 "yaml.wrong_form", "m.yaml:5:54",
+                 "`python_extension` (Python's functions may be absent) or `libpython` (Python is "
+                 "mapped before it)",
+                 "both"},
         HeadCase{"libraries:\n  c: {distribution: x}\n", "yaml.missing_key", "m.yaml:5:6",
                  "the key `glob` in library `c`", "no such key"},
         HeadCase{"libraries:\n  c: {glob: /lib/c.so}\n", "yaml.wrong_form", "m.yaml:5:13",

@@ -23,6 +23,8 @@ declare:
     schema: "repack(Tensor weight, Tensor perm, int size, int num_bits, bool is_a_8bit, Tensor(a!) out) -> ()"
   norm:
     schema: "norm(Tensor(a!) input, Tensor? weight, float epsilon, int? groups, str kind, int[] window, Tensor(b!)? rest) -> ()"
+  attend:
+    schema: "attend(Tensor q, float? scale, int[] window, int[]? sizes, bool causal, Tensor(a!) out, Tensor(b!)? lse) -> ()"
 )yaml";
 }
 

@@ -157,6 +157,47 @@ TEST_F(FindingsCache, DistinguishesLoadSets) {
   EXPECT_NE(probing::findings_key(load_set, "/p", 0), probing::findings_key(load_set, "/q", 0));
 }
 
+TEST_F(FindingsCache, DistinguishesBindings) {
+  load_set = load_set_of({library("none")});
+  load_set.modules.push_back(fakes::path("module_binds"));
+  load_set.bindings = {answer_binding("answer")};
+  const Findings first = probe(load_set, options);
+  ASSERT_EQ(first.bindings.size(), 1u);
+  EXPECT_FALSE(first.bindings[0]);
+  EXPECT_EQ(probe(load_set, options).probes, 0);
+
+  load_set.bindings[0].binding.returns = "long";
+  EXPECT_FALSE(cached_findings(load_set, options)) << "another type";
+  load_set.bindings[0].binding.returns = "int";
+  EXPECT_TRUE(cached_findings(load_set, options));
+  load_set.bindings[0].binding.call.emplace_back().source.emplace<int>(0);
+  EXPECT_FALSE(cached_findings(load_set, options)) << "another mapping";
+  load_set.bindings.clear();
+  EXPECT_FALSE(cached_findings(load_set, options)) << "no binding";
+}
+
+TEST_F(FindingsCache, KeepsARefusalToBind) {
+  load_set = load_set_of({library("none")});
+  load_set.modules.push_back(fakes::path("module_binds"));
+  load_set.bindings = {answer_binding("answer"), answer_binding("refused")};
+  const Findings first = probe(load_set, options);
+  const auto cached = cached_findings(load_set, options);
+  ASSERT_TRUE(cached);
+  ASSERT_EQ(cached->bindings.size(), 2u);
+  EXPECT_FALSE(cached->bindings[0]);
+  ASSERT_TRUE(cached->bindings[1]);
+  EXPECT_EQ(to_string(*cached->bindings[1]), to_string(*first.bindings[1]));
+}
+
+TEST_F(FindingsCache, DistinguishesPythons) {
+  LoadSet other = load_set;
+  other.python = python_library(fakes::libpython("3.99"), "3.99");
+  const std::string key = probing::findings_key(other, "/p", 0);
+  EXPECT_NE(key, probing::findings_key(load_set, "/p", 0));
+  other.python = python_library(fakes::libpython("3.98"), "3.98");
+  EXPECT_NE(key, probing::findings_key(other, "/p", 0));
+}
+
 TEST_F(FindingsCache, IgnoresEachCutAndEachChangedByte) {
   probe(load_set, options);
   const std::filesystem::path path = entry();

@@ -40,6 +40,24 @@ inline LoadSet load_set_of(std::initializer_list<std::filesystem::path> librarie
   return load_set;
 }
 
+// `fake_answer` of the first library through the first module, for an operator whose name tells the
+// fake module what to do.
+inline ProbeBinding answer_binding(const std::string& operator_name) {
+  ProbeBinding item;
+  item.binding.operator_name = operator_name;
+  item.binding.operator_schema = operator_name + "(Tensor(a!) out) -> ()";
+  item.binding.device = "cpu";
+  item.binding.symbols = {"fake_answer"};
+  item.binding.mangled = {"fake_answer"};
+  item.binding.returns = "int";
+  return item;
+}
+
+// What discovery makes of a libpython.
+inline PythonLibrary python_library(const std::filesystem::path& path, const std::string& version) {
+  return {path, "libpython" + version + ".so.1.0", version};
+}
+
 // A deadline that a loaded machine keeps as well.
 inline ProbeOptions patient() {
   ProbeOptions options;

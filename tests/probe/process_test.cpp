@@ -86,10 +86,10 @@ TEST_F(ProbeProgram, ThatIsSomethingElse) {
 
 TEST_F(ProbeProgram, OfAnotherVersion) {
   const std::string hello =
-      probing::encode_frame(R"({"type":"hello","protocol":1,"version":"9.9.9"})");
+      probing::encode_frame(R"({"type":"hello","protocol":2,"version":"9.9.9"})");
   std::ofstream(folder_.path() / "hello", std::ios::binary) << hello;
   EXPECT_THAT(found_with(script("cat '" + (folder_.path() / "hello").native() + "' >&3; sleep 1")),
-              HasSubstr("version 9.9.9 with protocol 1 in place of "));
+              HasSubstr("version 9.9.9 with protocol 2 in place of "));
 }
 
 TEST_F(ProbeProgram, SaysWhatItIsWhenStartedByHand) {

@@ -1,72 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/vllm/dispatcher_world.hpp"
 
-#include <dlfcn.h>
-
-#include <cstdio>
-#include <cstdlib>
-
 namespace opmux::testing {
-namespace {
-
-thread_local std::string t_error;
-
-[[noreturn]] void give_up(const std::string& text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
-  std::abort();
-}
-
-}  // namespace
-
-void* load(const std::string& path, bool lazy) {
-  void* library = ::dlopen(path.c_str(), (lazy ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL);
-  if (library == nullptr) {
-    give_up(path + ": " + ::dlerror());
-  }
-  return library;
-}
-
-void* find_symbol(void* library, const char* name) {
-  void* address = ::dlsym(library, name);
-  if (address == nullptr) {
-    give_up(std::string(name) + ": no such symbol");
-  }
-  return address;
-}
-
-const OpmuxHost& test_host() {
-  static const OpmuxHost host = [] {
-    OpmuxHost made{};
-    made.struct_size = sizeof(made);
-    made.abi_major = OPMUX_PLUGIN_ABI_MAJOR;
-    made.abi_minor = OPMUX_PLUGIN_ABI_MINOR;
-    made.log = [](std::int32_t, const char*, const char*) {};
-    made.set_error = [](const char* text) { t_error = text; };
-    return made;
-  }();
-  return host;
-}
-
 const OpmuxModule& vllm_module() {
   static const OpmuxModule* const module = [] {
-    load(OPMUX_TORCH_FOLDER "/lib/libc10.so");
-    load(OPMUX_TORCH_FOLDER "/lib/libtorch_cpu.so");
-    const auto open = symbol<OpmuxPluginOpen>(load(OPMUX_VLLM_MODULE), OPMUX_PLUGIN_ENTRY);
-    const OpmuxModule* opened = nullptr;
-    if (open(&test_host(), &opened) != OPMUX_OK) {
-      give_up("opmux_plugin_open: " + take_error());
-    }
-    if (opened->start_listening() != OPMUX_OK) {
+    load_torch(OPMUX_TORCH_FOLDER);
+    const OpmuxModule& opened = open_module(OPMUX_VLLM_MODULE);
+    if (opened.start_listening() != OPMUX_OK) {
       give_up("start_listening: " + take_error());
     }
-    return opened;
+    return &opened;
   }();
   return *module;
 }
 
 void load_libtorch() { load(OPMUX_TORCH_FOLDER "/lib/libtorch.so"); }
-
-std::string take_error() { return std::exchange(t_error, {}); }
 
 std::map<std::string, std::vector<std::string>> registrations_of(const std::string& real_path) {
   struct Collection {
@@ -91,7 +39,7 @@ Bound::Bound(const std::string& operator_schema, const std::string& provider_sch
              const std::vector<OpmuxCallSource>& sources, const BindOptions& options) {
   std::vector<OpmuxResultTarget> targets;
   for (const std::int32_t argument : options.results) {
-    targets.push_back({argument});
+    targets.push_back({argument, options.result_flags});
   }
   OpmuxBindRequest request{};
   request.struct_size = sizeof(request);
@@ -116,16 +64,7 @@ OpmuxStatus Bound::call(std::initializer_list<OpmuxValue> values, std::uint32_t 
     ADD_FAILURE() << "not bound: " << reason_;
     return status_;
   }
-  OpmuxCall call{};
-  call.struct_size = sizeof(call);
-  call.flags = flags;
-  call.device = device;
-  call.stream_kind = stream_kind;
-  call.stream = stream;
-  call.value_count = static_cast<std::uint32_t>(values.size());
-  call.values = values.begin();
-  call.host = &test_host();
-  return bound_.call(bound_.binding, &call);
+  return call_bound(bound_, values, flags, device, stream_kind, stream);
 }
 
 }  // namespace opmux::testing

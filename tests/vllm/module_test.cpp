@@ -53,7 +53,7 @@ TEST(Module, MapsNoCudaLibraryOfItsOwn) {
 TEST(Registrations, NameTheLibraryTheSchemaAndAllKeysWithAKernel) {
   fake_provider();
   const auto found = registrations_of(OPMUX_FAKE_PROVIDER);
-  EXPECT_EQ(found.size(), 25U);
+  EXPECT_EQ(found.size(), 28U);
   using Keys = std::vector<std::string>;
   // Torch prints a mark without a label in this form.
   EXPECT_EQ(found.at("opmux_fake::scale(Tensor input, float factor, Tensor($0! -> ) out) -> ()"),

@@ -3,7 +3,7 @@
 # Which Debian and Ubuntu packages opmux needs, and the installation of those that are missing.
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libboost-dev libyaml-cpp-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libssl-dev)
+  libcli11-dev nlohmann-json3-dev libssl-dev libffi-dev)
 # libclang-rt stands for the sanitizer and fuzzer run-time of the distribution's clang.
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-venv ca-certificates clang
   clang-tidy clang-format libclang-rt libnuma1 unzip strace binutils shellcheck)

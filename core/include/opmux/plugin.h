@@ -220,21 +220,38 @@ typedef struct OpmuxRegistration {
 typedef void (*OpmuxRegistrationVisitor)(void* context, const OpmuxRegistration* registration);
 
 /* Where one value of the provider's call comes from. */
-enum { OPMUX_SOURCE_ARGUMENT = 0, OPMUX_SOURCE_CONSTANT = 1 };
+enum {
+  OPMUX_SOURCE_ARGUMENT = 0,
+  OPMUX_SOURCE_CONSTANT = 1,
+  OPMUX_SOURCE_LIST_ITEM = 2,   /* item `index`, from 0, of the int[] argument */
+  OPMUX_SOURCE_INVERSE_SQRT = 3 /* the float argument; where it is None, 1 / sqrt(size of dimension
+                                   `index` of argument `tensor`), negative from the end */
+};
 
 typedef struct OpmuxCallSource {
   int32_t kind;
   int32_t argument; /* index into OpmuxCall.values */
   OpmuxValue constant;
+  int32_t tensor; /* index into OpmuxCall.values */
+  int32_t index;
 } OpmuxCallSource;
 
 /* What to do with the provider's n-th result: copied into this argument (unless it already is that
- * tensor), or dropped when negative. */
+ * tensor, or is None), or dropped when negative. The results of a provider that returns one list of
+ * tensors are the list's items; those past the last target are dropped. */
 typedef struct OpmuxResultTarget {
   int32_t copy_to_argument;
+  uint32_t flags; /* OPMUX_RESULT_... */
 } OpmuxResultTarget;
 
+/* The provider has +inf where the operator has -inf: the log-sum-exp of a row without keys. */
+enum { OPMUX_RESULT_NEGATIVE_INFINITY = 1u };
+
 enum { OPMUX_CONTRACT_MODULE = 0, OPMUX_CONTRACT_DISPATCHER = 1, OPMUX_CONTRACT_DIRECT_SYMBOL = 2 };
+
+/* The manifest gives no mapping: `sources` and `results` are empty and the module, which knows the
+ * provider's functions, maps the operator's arguments itself. */
+enum { OPMUX_BIND_MODULE_MAPS = 1u };
 
 typedef struct OpmuxBindRequest {
   uint32_t struct_size;
@@ -250,8 +267,14 @@ typedef struct OpmuxBindRequest {
   const char* dispatch_key; /* dispatcher */
   const OpmuxCallSource* sources;
   const OpmuxResultTarget* results;
-  const char* const* symbol_names; /* direct symbol: demangled names, parallel to `symbols` */
+  /* direct symbol: demangled names and addresses, parallel; with a mapping the first is called */
+  const char* const* symbol_names;
   void* const* symbols;
+  /* direct symbol with a mapping: the C++ type that the function returns, e.g. "void" or
+   * "at::Tensor", which its symbol does not tell */
+  const char* returns;
+  uint32_t flags; /* OPMUX_BIND_... */
+  uint32_t reserved;
 } OpmuxBindRequest;
 
 typedef struct OpmuxBound {

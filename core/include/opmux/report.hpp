@@ -85,7 +85,11 @@ struct Report {
   std::string torch_version;  // full, empty when no torch is used
   std::string torch_path;
   std::string cuda_version;  // that torch was built for
-  std::string driver;        // path of libcuda.so.1, empty when there is none
+  // The libpython that true Python extensions are loaded with, unless the process holds a Python;
+  // empty when no library of the load set is one.
+  std::string python_version;  // "3.12"
+  std::string python_path;
+  std::string driver;  // path of libcuda.so.1, empty when there is none
   int driver_cuda_version = 0;
   std::vector<DeviceReport> devices;
   std::vector<EnvironmentReport> environments;

@@ -11,7 +11,7 @@
 
 #include "opmux/plugin.h"
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 
 std::optional<at::ScalarType> scalar_type(OpmuxDataType dtype) noexcept;
 
@@ -46,4 +46,4 @@ class TensorSlot {
   std::size_t item_size_ = 0;
 };
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/vllm/device.hpp"
+#include "plugins/torch/device.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
@@ -11,10 +11,10 @@
 #include <mutex>
 #include <utility>
 
-#include "plugins/vllm/host.hpp"
-#include "plugins/vllm/tensor.hpp"
+#include "plugins/torch/host.hpp"
+#include "plugins/torch/tensor.hpp"
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 namespace {
 
 // The stable C shim of libtorch_cuda, looked up in the library that is mapped: the one way to read
@@ -238,4 +238,4 @@ const std::string& stream_numbering_fault(const c10::impl::DeviceGuardImplInterf
 const OpmuxDeviceServices kDeviceServices = {
     sizeof(OpmuxDeviceServices), 0, allocate, release, copy_in, copy_out, new_stream, synchronize};
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared

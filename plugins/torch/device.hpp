@@ -13,7 +13,7 @@
 
 #include "opmux/plugin.h"
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 
 // Torch's CUDA guards when the CUDA part of torch is mapped, else null. Touches no device.
 const c10::impl::DeviceGuardImplInterface* cuda_guards() noexcept;
@@ -61,4 +61,4 @@ class CurrentStream {
 
 extern const OpmuxDeviceServices kDeviceServices;
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared

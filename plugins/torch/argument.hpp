@@ -12,7 +12,7 @@
 
 #include "opmux/plugin.h"
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 
 // What an argument of the provider takes, optional or not.
 enum class ArgumentKind {
@@ -49,4 +49,4 @@ bool convert(const OpmuxValue& value, const ArgumentType& type, c10::IValue& res
 // "int[]", for messages.
 std::string value_name(const OpmuxValue& value);
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared

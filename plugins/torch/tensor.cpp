@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/vllm/tensor.hpp"
+#include "plugins/torch/tensor.hpp"
 
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
@@ -8,7 +8,7 @@
 #include <atomic>
 #include <utility>
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 namespace {
 
 void* first_byte(const OpmuxTensor& tensor) noexcept {
@@ -230,4 +230,4 @@ bool TensorSlot::still_aimed(const OpmuxTensor& tensor) const {
          impl.storage_offset() == 0 && has_shape_of(impl, tensor);
 }
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared

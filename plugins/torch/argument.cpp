@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/vllm/argument.hpp"
+#include "plugins/torch/argument.hpp"
 
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "plugins/vllm/tensor.hpp"
+#include "plugins/torch/tensor.hpp"
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 namespace {
 
 std::optional<ArgumentKind> scalar_kind(c10::TypeKind kind) {
@@ -333,4 +333,4 @@ std::string value_name(const OpmuxValue& value) {
   }
 }
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared

@@ -7,7 +7,7 @@
 
 #include "opmux/plugin.h"
 
-namespace opmux::vllm {
+namespace opmux::torch_shared {
 
 void set_host(const OpmuxHost* host) noexcept;
 
@@ -17,4 +17,4 @@ OpmuxStatus refuse(OpmuxStatus status, const std::string& text) noexcept;
 // For a catch-all handler: what is being thrown, without torch's backtrace, at most a few lines.
 std::string current_exception_text() noexcept;
 
-}  // namespace opmux::vllm
+}  // namespace opmux::torch_shared
