@@ -51,9 +51,16 @@ class Buffer {
 
 void sleep_on_host(void*) { ::usleep(kLateness); }
 
-OpmuxValue plain_value(const cli::ExampleArgument& argument) {
+// A list is kept in `list`.
+OpmuxValue plain_value(const cli::ExampleArgument& argument, OpmuxIntList& list) {
   if (const auto* flag = std::get_if<bool>(&argument))
     return detail::ArgumentTraits<bool>::pack(*flag);
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&argument)) {
+    list = {integers->data(), integers->size()};
+    OpmuxValue value{OPMUX_VALUE_INT_LIST, 0, {0}};
+    value.payload.int_list = &list;
+    return value;
+  }
   if (const auto* integer = std::get_if<std::int64_t>(&argument))
     return detail::int_value(*integer);
   if (const auto* real = std::get_if<double>(&argument)) return detail::float_value(*real);
@@ -84,11 +91,12 @@ StatusOr<cli::ExampleCall> call_with_late_inputs(const BoxedOperator& target,
   std::vector<std::unique_ptr<Buffer>> buffers(count);
   std::vector<OpmuxTensor> tensors(count);
   std::vector<OpmuxValue> values(count);
+  std::vector<OpmuxIntList> lists(count);
   cli::ExampleCall outputs = inputs;
   for (std::size_t index = 0; index < count; ++index) {
     auto* tensor = std::get_if<cli::HostTensor>(&outputs.arguments[index]);
     if (tensor == nullptr) {
-      values[index] = plain_value(inputs.arguments[index]);
+      values[index] = plain_value(inputs.arguments[index], lists[index]);
       continue;
     }
     buffers[index] = std::make_unique<Buffer>(*tensor);
@@ -113,8 +121,9 @@ StatusOr<cli::ExampleCall> call_with_late_inputs(const BoxedOperator& target,
     if (buffer == nullptr) continue;
     if (const cudaError_t error = buffer->send(stream); error != cudaSuccess) return failed(error);
   }
-  const Status status =
-      target.call_provider(provider, values.data(), count, Stream::of(call_stream));
+  const Stream on = Stream::of(call_stream);
+  const Status status = provider.empty() ? target.call(values.data(), count, on)
+                                         : target.call_provider(provider, values.data(), count, on);
   if (!status.ok()) return status;
   for (const auto& buffer : buffers) {
     if (buffer == nullptr) continue;

@@ -22,7 +22,7 @@ void* new_stream();
 // What the arguments hold after the operator ran on `call_stream` while the inputs were copied to
 // the device on `input_stream`, behind a host function that sleeps. Outputs are read on
 // `input_stream`. With equal streams the result must be right; with different ones the operator
-// runs before its inputs are there.
+// runs before its inputs are there. Without a `provider` the route decides.
 StatusOr<cli::ExampleCall> call_with_late_inputs(const BoxedOperator& target,
                                                  const std::string& provider,
                                                  const cli::ExampleCall& inputs, void* input_stream,
