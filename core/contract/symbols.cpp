@@ -80,7 +80,7 @@ class SymbolSearch {
                     kind_text(other_kind->kind));
     }
     if (imported != nullptr) return imported_only(*imported, subject);
-    return missing(wanted, subject);
+    return missing(wanted, identifier, subject);
   }
 
   // Exported functions and variables that no one asked for. What the compiler emits wherever it is
@@ -141,10 +141,16 @@ class SymbolSearch {
                                                  : "defined in " + join(others, ", ")));
   }
 
-  Rejection missing(const Signature& wanted, const std::string& subject) const {
+  Rejection missing(const Signature& wanted, const std::string& identifier,
+                    const std::string& subject) const {
     std::vector<std::string> exported;
+    std::size_t unread = 0;  // names with this identifier that elf::demangle leaves as they are
     for (const Symbol& symbol : file_.symbols) {
-      if (symbol.exported && is_function(symbol)) exported.push_back(elf::demangle(symbol.name));
+      if (!symbol.exported || !is_function(symbol)) continue;
+      exported.push_back(elf::demangle(symbol.name));
+      if (!identifier.empty() && exported.back().starts_with("_Z") &&
+          exported.back().find(identifier) != std::string::npos)
+        ++unread;
     }
     std::string found =
         "not among the " + std::to_string(exported.size()) + " functions that the library exports";
@@ -157,6 +163,10 @@ class SymbolSearch {
           !difference.empty()) {
         found += ": " + printable(difference);
       }
+    }
+    if (unread > 0) {
+      found += "; " + std::to_string(unread) + " with this identifier " +
+               (unread == 1 ? "is" : "are") + " too long or involved to be demangled";
     }
     return reject(rules::kContractSymbolMissing, subject,
                   "an exported function of exactly this name", std::move(found));

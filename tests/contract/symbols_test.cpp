@@ -50,6 +50,12 @@ class ContractSymbols : public testing::ContractTest {
   DirectSymbolContract contract_;
 };
 
+TEST_F(ContractSymbols, NamesThatAreNotDemangledAreSaid) {
+  expect_missing("involved", "involved(int)",
+                 "not among the 1 functions that the library exports; 1 with this identifier is "
+                 "too long or involved to be demangled");
+}
+
 TEST_F(ContractSymbols, AreFoundByTheirExactNamesInTheManifestsOrder) {
   const auto names = find("flash", {"flash_version", kMhaFwd, "flash::takes_int(int)"});
   ASSERT_TRUE(names.ok()) << to_string(names.rejection());
