@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,6 +47,11 @@ Check check_library(const std::filesystem::path& path, const LibrarySource& sour
 // contract.python_mismatch when `version`, that of the library, is another.
 Check check_torch_python(const std::filesystem::path& path, const std::string& version,
                          const TorchInstallation& torch);
+
+// The files that the outcome of check_library and find_symbols depends on besides `path`: what it
+// needs, directly and in turn. Nothing when one of them is missing or cannot be read.
+std::optional<std::vector<std::filesystem::path>> needed_files(const std::filesystem::path& path,
+                                                               const StaticCheckContext& context);
 
 // Forgets the kept libraries and closes their descriptors, e.g. when all providers are checked.
 void release_dependencies();

@@ -271,6 +271,17 @@ Result<Dependencies> find_dependencies(const elf::ElfFile& file,
   return Search(context).run(file);
 }
 
+std::optional<std::vector<std::filesystem::path>> needed_files(const std::filesystem::path& path,
+                                                               const StaticCheckContext& context) {
+  auto file = elf::read(path, elf::Detail::kDependencies);
+  if (!file.ok()) return std::nullopt;
+  const auto dependencies = find_dependencies(*file, context);
+  if (!dependencies.ok()) return std::nullopt;
+  std::vector<std::filesystem::path> files;
+  for (const Dependency& dependency : dependencies->libraries) files.push_back(dependency.path);
+  return files;
+}
+
 void release_dependencies() { Kept::instance().clear(); }
 
 }  // namespace opmux

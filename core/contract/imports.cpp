@@ -28,7 +28,7 @@ bool is_pythons_data(std::string_view name) {
 bool is_sanitizers(std::string_view name) {
   return name.starts_with("__asan_") || name.starts_with("__ubsan_") ||
          name.starts_with("__tsan_") || name.starts_with("__lsan_") ||
-         name.starts_with("__sanitizer_");
+         name.starts_with("__sanitizer_") || name.starts_with("__sancov_");
 }
 
 // cuMemAlloc_v2, but neither cudaMalloc nor cublasCreate_v2.
@@ -130,6 +130,16 @@ Reason explain_torchs(const std::string& name, const Dependencies& dependencies,
     return reason;
   }
   reason.expected = "exported by torch " + torch->version;
+  const bool names_torch = std::any_of(dependencies.libraries.begin(), dependencies.libraries.end(),
+                                       [&](const Dependency& library) {
+                                         return library.path.parent_path() == torch->library_folder;
+                                       });
+  if (!names_torch) {
+    reason.found = "not linked to torch: needs " + name +
+                   ", and names none of torch's libraries among what it needs";
+    reason.hint = "Link the library with libtorch_cpu.so and libc10.so.";
+    return reason;
+  }
   reason.found = "built for another torch: needs " + name;
   const auto near = near_exports(name, dependencies, *torch);
   if (near.empty()) return reason;

@@ -45,6 +45,17 @@ const char* kind_text(SymbolKind kind) {
   }
 }
 
+// A constructor or destructor by its name; of other members a name does not tell.
+const char* member_that_needs_an_object(const Signature& signature) {
+  const std::string_view last = last_name(signature.name);
+  if (last.starts_with('~')) return "a destructor";
+  if (!signature.qualifiers.empty()) return "a member function";
+  if (last.size() + 2 >= signature.name.size()) return nullptr;
+  const std::string_view outer =
+      std::string_view(signature.name).substr(0, signature.name.size() - last.size() - 2);
+  return last_name(outer) == last ? "a constructor" : nullptr;
+}
+
 class SymbolSearch {
  public:
   SymbolSearch(const elf::ElfFile& file, const std::filesystem::path& library,
@@ -55,6 +66,10 @@ class SymbolSearch {
   Result<std::string> find(const std::string& required) {
     const Signature wanted = parse_signature(required);
     const std::string subject = library_.string() + ": " + printable(required);
+    if (const char* const what = member_that_needs_an_object(wanted)) {
+      return reject(rules::kContractSymbolNoFunction, subject,
+                    "a function that is called without an object", what);
+    }
     const std::string spelling = plain_spelling(required);
     // Demangling every name of a large library takes a second: an identifier stands in the mangled
     // name, too. That of an operator or of a template's instance does not.
@@ -88,9 +103,11 @@ class SymbolSearch {
   Check check_exact(const std::vector<std::string>& mangled) const {
     std::vector<std::string> unexpected;
     for (const Symbol& symbol : file_.symbols) {
-      if (!symbol.exported || symbol.weak || symbol.kind == SymbolKind::kNone ||
+      if (!symbol.exported || symbol.weak || symbol.unique || symbol.kind == SymbolKind::kNone ||
           symbol.kind == SymbolKind::kOther)
         continue;
+      // The linker's own, such as the name of a symbol version.
+      if (symbol.kind == SymbolKind::kObject && symbol.size == 0) continue;
       if (std::find(mangled.begin(), mangled.end(), symbol.name) != mangled.end()) continue;
       if (std::find(std::begin(kLinkers), std::end(kLinkers), symbol.name) != std::end(kLinkers))
         continue;
@@ -154,7 +171,13 @@ class SymbolSearch {
     }
     std::string found =
         "not among the " + std::to_string(exported.size()) + " functions that the library exports";
-    if (exported.empty()) found = "the library exports no function";
+    std::string hint;
+    if (exported.empty()) {
+      found = "the library exports no function";
+      hint =
+          "Was it compiled with -fvisibility=hidden? Give its functions "
+          "__attribute__((visibility(\"default\"))).";
+    }
     const std::string near = nearest_signature(wanted, exported);
     if (!near.empty()) {
       const Signature signature = parse_signature(near);
@@ -169,7 +192,7 @@ class SymbolSearch {
                (unread == 1 ? "is" : "are") + " too long or involved to be demangled";
     }
     return reject(rules::kContractSymbolMissing, subject,
-                  "an exported function of exactly this name", std::move(found));
+                  "an exported function of exactly this name", std::move(found), std::move(hint));
   }
 
   const elf::ElfFile& file_;

@@ -57,9 +57,13 @@ Result<fs::path> find_module(const std::string& name, const TorchInstallation* t
   const std::string subject = "plugin `" + printable(name) + "`";
   const std::string expected = "a module `" + printable(name) + "`";
   const std::string where = folders.empty() ? "" : " in " + discovery::list_paths(folders);
-  if (torch == nullptr)
-    return reject(rules::kDiscoveryModuleMissing, subject, expected, "none" + where,
-                  "Build it: ./dev build.");
+  if (torch == nullptr) {
+    const std::string built = built_versions("opmux_" + name + ".torch-", folders);
+    return reject(rules::kDiscoveryModuleMissing, subject,
+                  expected + (built == "none" ? "" : " that needs no torch"), built + where,
+                  built == "none" ? "Build it: ./dev build."
+                                  : "Add `requires: {torch: ...}` to the manifest.");
+  }
   return reject(
       rules::kDiscoveryModuleMissing, subject,
       expected + " for torch " + printable(torch->base_version),

@@ -183,6 +183,7 @@ class Reader {
           symbol.kind = kind_of(ELF64_ST_TYPE(entry.st_info));
           symbol.defined = entry.st_shndx != SHN_UNDEF;
           symbol.weak = ELF64_ST_BIND(entry.st_info) == STB_WEAK;
+          symbol.unique = ELF64_ST_BIND(entry.st_info) == STB_GNU_UNIQUE;
           symbol.exported = is_exported(entry);
           symbol.value = entry.st_value;
           symbol.size = entry.st_size;

@@ -26,6 +26,7 @@ struct Symbol {
   SymbolKind kind = SymbolKind::kNone;
   bool defined = false;
   bool weak = false;
+  bool unique = false;    // one for the whole process: what compilers emit of inline variables
   bool exported = false;  // defined, global, weak or unique, and not hidden
   std::uint64_t value = 0;
   std::uint64_t size = 0;

@@ -3,8 +3,10 @@
 // Python's library for true Python extensions. Nothing here starts an interpreter.
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
@@ -26,6 +28,17 @@ std::string version_of(const char* text) {
   return version;
 }
 
+// Empty when it does not tell.
+std::string version_of_mapped(const std::filesystem::path& library) {
+  void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return {};
+  void* const function = dlsym(handle, "Py_GetVersion");
+  std::string version;
+  if (function != nullptr) version = version_of(reinterpret_cast<const char* (*)()>(function)());
+  dlclose(handle);  // the one count that this look took
+  return version;
+}
+
 Check other_python(const PythonLibrary& python, const std::string& found) {
   return reject(rules::kLoaderPythonConflict, python.path.string(),
                 "Python " + python.version + ", or none, in this process", found);
@@ -42,10 +55,16 @@ Check show_python(const PythonLibrary& python) {
   // One that was mapped for its owner alone is shown to all by mapping it again.
   for (const std::filesystem::path& mapped : mapped_files("libpython3.")) {
     if (mapped.filename() == "libpython3.so") continue;  // names the real one and holds nothing
-    if (mapped.filename() != python.soname) {
-      return other_python(python, printable(mapped.native()));
+    // By what it says, since its file may have any name.
+    const std::string version = version_of_mapped(mapped);
+    if (version != python.version) {
+      return other_python(python, printable(mapped.native()) +
+                                      (version.empty() ? "" : ", Python " + printable(version)));
     }
-    Result<void*> shown = map_library(mapped, BindingMode::kNow, Visibility::kGlobal);
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::canonical(mapped, error);
+    Result<void*> shown =
+        map_library(error ? mapped : real, BindingMode::kNow, Visibility::kGlobal);
     return shown.ok() ? Check() : Check(std::move(shown).rejection());
   }
   Result<void*> mapped = map_library(python.path, BindingMode::kNow, Visibility::kGlobal);

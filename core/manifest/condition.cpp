@@ -15,10 +15,12 @@ using yaml::describe;
 using yaml::in_quotes;
 using yaml::Kind;
 
+constexpr std::int64_t kLargestAlignment = 4096;
+
 const std::vector<std::string>& condition_keys() {
   static const std::vector<std::string> keys{
-      "dtype", "same_dtype", "rank",        "contiguous", "last_dim_contiguous", "dim", "min",
-      "max",   "size",       "multiple_of", "in"};
+      "dtype", "same_dtype", "rank", "contiguous", "last_dim_contiguous", "row_alignment",
+      "dim",   "min",        "max",  "size",       "multiple_of",         "in"};
   return keys;
 }
 
@@ -370,8 +372,8 @@ class ArgumentConditions {
             yaml::nearest_hint(node.text, words));
       return;
     }
-    if (!check_keys(node,
-                    {"dtype", "same_dtype", "rank", "contiguous", "last_dim_contiguous", "dim"}))
+    if (!check_keys(node, {"dtype", "same_dtype", "rank", "contiguous", "last_dim_contiguous",
+                           "row_alignment", "dim"}))
       return;
     if (const Node* dtype = node.find("dtype")) read_dtypes(*dtype);
     if (const Node* other = node.find("same_dtype")) read_same_dtype(*other);
@@ -383,6 +385,14 @@ class ArgumentConditions {
     read_flag(node, "contiguous", ConditionKind::kContiguous, "contiguous");
     read_flag(node, "last_dim_contiguous", ConditionKind::kLastDimContiguous,
               "last dimension contiguous");
+    if (const Node* bytes = node.find("row_alignment")) {
+      const auto alignment =
+          yaml::read_integer(*bytes, "`row_alignment`, in bytes", errors_, 1, kLargestAlignment);
+      if (alignment)
+        add(ConditionKind::kRowAlignment,
+            "rows at multiples of " + std::to_string(*alignment) + " bytes")
+            .integers = {*alignment};
+    }
     if (const Node* dims = node.find("dim")) read_dims(*dims);
   }
 

@@ -117,6 +117,7 @@ enum class ConditionKind {
   kRank,               // rank is one of `integers`
   kContiguous,         // the whole tensor is C-contiguous
   kLastDimContiguous,  // stride of the last dimension is 1
+  kRowAlignment,       // every row of the last dimension begins at a multiple of integers[0] bytes
   kDimMultipleOf,      // shape[dim] % integers[0] == 0; dim may be negative
   kDimRange,           // low <= shape[dim] <= high
   kDimIn,              // shape[dim] is one of `integers`

@@ -120,6 +120,10 @@ class MappingReader {
       return;
     }
     if (item.kind == Kind::kMap && item.find("read_only") != nullptr) {
+      if (provider_ == nullptr) {
+        fault(item, "an argument's name: a symbol marks nothing as written", "read_only");
+        return;
+      }
       // Some providers mark as written what they only read; the manifest's author vouches for it.
       const MapReader map{item, "an argument in `call`", {"read_only"}, errors_};
       pass_argument(*item.find("read_only"), index, true);

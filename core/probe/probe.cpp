@@ -259,8 +259,8 @@ class Prober {
       case Step::What::kBinding: {
         const std::size_t index = bindings_[step.index];
         const ProbeBinding& binding = load_set_.bindings[index];
-        ending.subject = printable(load_set_.modules[binding.module].native()) + ": " +
-                         printable(binding.binding.operator_name);
+        ending.subject = printable(load_set_.libraries[binding.library].path.native()) + ": " +
+                         printable(binding.binding.symbols.front());
         findings_.bindings[index] = explain(ending);
         report(to_string(*findings_.bindings[index]));
         return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <numeric>
 #include <string_view>
 
 #include "core/base/text.hpp"
@@ -60,6 +61,23 @@ bool last_dim_contiguous(const OpmuxTensor& tensor) noexcept {
   return tensor.shape[last] <= 1 || tensor.strides[last] == 1;
 }
 
+// The greatest common divisor of `wanted`, the address of the first element and the distances
+// between rows, in bytes; `wanted` for a tensor without elements.
+std::int64_t row_alignment(const OpmuxTensor& tensor, std::int64_t wanted) noexcept {
+  if (element_count(tensor) == 0) return wanted;
+  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+  std::int64_t alignment =
+      std::gcd(wanted, static_cast<std::int64_t>(address % static_cast<std::uint64_t>(wanted)));
+  const std::int64_t bytes = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
+  std::int64_t step = tensor.rank > 0 ? tensor.shape[tensor.rank - 1] : 1;
+  for (std::int32_t dim = tensor.rank - 2; dim >= 0; --dim) {
+    const std::int64_t stride = tensor.strides == nullptr ? step : tensor.strides[dim];
+    if (tensor.shape[dim] > 1) alignment = std::gcd(alignment, stride % wanted * bytes);
+    step *= tensor.shape[dim];
+  }
+  return alignment;
+}
+
 // Resolves a negative dim; false when the tensor has no such dim.
 bool dim_size(const OpmuxTensor& tensor, std::int32_t dim, std::int64_t& size) noexcept {
   const std::int32_t at = dim < 0 ? dim + tensor.rank : dim;
@@ -100,6 +118,8 @@ bool tensor_holds(const CompiledCondition& condition, const OpmuxTensor& tensor,
       return contiguous(tensor);
     case ConditionKind::kLastDimContiguous:
       return last_dim_contiguous(tensor);
+    case ConditionKind::kRowAlignment:
+      return row_alignment(tensor, condition.integers[0]) == condition.integers[0];
     case ConditionKind::kDimMultipleOf:
       return dim_size(tensor, condition.dim, size) && size % condition.integers[0] == 0;
     case ConditionKind::kDimRange:
@@ -252,6 +272,9 @@ std::string describe_value(const CompiledCondition& condition, const OpmuxValue*
       const OpmuxTensor& tensor = *value.payload.tensor;
       std::string text = dtype_name(tensor.dtype) + " " + shape_text(tensor);
       if (!contiguous(tensor)) text += " strided";
+      if (condition.kind == ConditionKind::kRowAlignment)
+        text += ", rows at multiples of " +
+                std::to_string(row_alignment(tensor, condition.integers[0])) + " bytes";
       return text;
     }
     default:

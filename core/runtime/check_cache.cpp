@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // Raised when the check's meaning changes, so that older entries no longer match.
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 constexpr std::size_t kEntryCap = 64 * 1024;
 
 std::string identity_text(const fs::path& path) {
@@ -61,6 +61,23 @@ bool trusted(const fs::path& file) {
   struct stat status {};
   return ::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
          status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// The files that the outcome hangs on and the key does not hold, with their identities. Null when
+// one of them is missing or broken: it may be repaired a moment later.
+Json identities_of_needed(const fs::path& path, const StaticCheckContext& context) {
+  const std::optional<std::vector<fs::path>> files = needed_files(path, context);
+  if (!files) return nullptr;
+  Json identities = Json::object();
+  for (const fs::path& file : *files) identities[file.string()] = identity_text(file);
+  return identities;
+}
+
+bool are_unchanged(const Json& identities) {
+  for (const auto& [file, identity] : identities.items()) {
+    if (identity_text(file) != identity.get<std::string>()) return false;
+  }
+  return true;
 }
 
 // What an entry holds, or nothing that can be trusted.
@@ -114,6 +131,7 @@ void write_entry(const fs::path& file, MakePayload make_payload) {
   std::string problem;
   try {
     const Json payload = make_payload();
+    if (payload.at("needed").is_null()) return;
     const Json entry{{"payload", payload}, {"checksum", sha256(payload.dump())}};
     problem = write_file_atomically(file, entry.dump());
   } catch (const Json::exception& not_text) {
@@ -128,6 +146,7 @@ auto read_payload(const fs::path& file, Read read) -> std::optional<decltype(rea
   const std::optional<Json> payload = read_entry(file);
   if (!payload) return std::nullopt;
   try {
+    if (!are_unchanged(payload->at("needed"))) return std::nullopt;
     return read(*payload);
   } catch (const Json::exception& problem) {
     log::debug("cache entry ignored, " + std::string(problem.what()) + ": " + file.string());
@@ -166,8 +185,9 @@ LibraryCheck check_library_cached(const fs::path& path, const LibrarySource& sou
   check.rejection = check_library(path, source, context);
   check.needs_cuda = needs_cuda(path);
   if (!entry.empty() && (!check.rejection || is_lasting(*check.rejection))) {
-    write_entry(entry, [&check] {
-      Json payload{{"needs_cuda", check.needs_cuda}};
+    write_entry(entry, [&] {
+      Json payload{{"needs_cuda", check.needs_cuda},
+                   {"needed", identities_of_needed(path, context)}};
       if (check.rejection) payload["rejection"] = rejection_to_json(*check.rejection);
       return payload;
     });
@@ -195,9 +215,14 @@ Result<std::vector<std::string>> find_symbols_cached(const DirectSymbolContract&
   }
   Result<Names> found = find_symbols(contract, path, context);
   if (!entry.empty() && (found.ok() || is_lasting(found.rejection()))) {
-    write_entry(entry, [&found] {
-      return found.ok() ? Json{{"symbols", *found}}
-                        : Json{{"rejection", rejection_to_json(found.rejection())}};
+    write_entry(entry, [&] {
+      Json payload{{"needed", identities_of_needed(path, context)}};
+      if (found.ok()) {
+        payload["symbols"] = *found;
+      } else {
+        payload["rejection"] = rejection_to_json(found.rejection());
+      }
+      return payload;
     });
   }
   return found;

@@ -61,12 +61,15 @@ PlannedLoadSet make_load_set(const Plan& plan, const std::vector<std::size_t>& o
       const CandidatePlan* candidate = library.in_use();
       if (candidate == nullptr || !is_needed(provider, library_index)) continue;
       has_library = true;
-      if (candidate->python) set.python = candidate->python;
+      if (candidate->python && !set.python) set.python = candidate->python;
       set.torch_with_cuda |= candidate->needs_cuda;
       const auto same = std::find_if(
           set.libraries.begin(), set.libraries.end(),
           [&](const ProbeLibrary& known) { return known.path == candidate->found->path; });
       if (same != set.libraries.end()) {
+        // Mapped once: as the manifest asks that brings Python, which makes all its imports good.
+        same->libpython |= candidate->python.has_value();
+        same->python_extension &= candidate->source->python_extension;
         planned.library_slots[static_cast<std::size_t>(same - set.libraries.begin())].push_back(
             {provider_index, library_index});
         continue;

@@ -89,8 +89,8 @@ std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
   return std::nullopt;
 }
 
-// The libpython of a true Python extension; the first one's is the process's.
-Check find_python(CandidatePlan& candidate, Plan& plan, const StaticCheckContext& check,
+// The libpython of a true Python extension.
+Check find_python(CandidatePlan& candidate, const StaticCheckContext& check,
                   const PlanContext& context) {
   if (!candidate.source->libpython) return std::nullopt;
   std::string version = extension_python_version(candidate.found->path);
@@ -106,24 +106,18 @@ Check find_python(CandidatePlan& candidate, Plan& plan, const StaticCheckContext
   }
   Result<PythonLibrary> python = find_libpython(version, context.environments->environments);
   if (!python.ok()) return std::move(python).rejection();
-  if (plan.python && plan.python->version != version) {
-    return reject(rules::kLoaderPythonConflict, candidate.found->path.string(),
-                  "Python " + plan.python->version +
-                      ", which a library of a provider of higher priority is built for",
-                  "Python " + version);
-  }
   candidate.python = *std::move(python);
   return std::nullopt;
 }
 
-void check_candidates(ProviderPlan& provider, Plan& plan, const PlanContext& context) {
+void check_candidates(ProviderPlan& provider, const Plan& plan, const PlanContext& context) {
   StaticCheckContext check = check_context(provider, plan, context);
   for (LibraryPlan& library : provider.libraries) {
     for (CandidatePlan& candidate : library.candidates) {
       if (candidate.rejection) continue;
       if (!candidate.is_checked) {
         candidate.is_checked = true;
-        if (Check python = find_python(candidate, plan, check, context)) {
+        if (Check python = find_python(candidate, check, context)) {
           candidate.rejection = std::move(python);
           continue;
         }
@@ -136,10 +130,10 @@ void check_candidates(ProviderPlan& provider, Plan& plan, const PlanContext& con
       if (!candidate.rejection) break;
     }
     choose(library);
-    const CandidatePlan* candidate = library.in_use();
-    if (candidate != nullptr && candidate->python && !plan.python) plan.python = candidate->python;
   }
   match_symbols(provider, plan, context);
+  // A candidate without a function that anything asks for is no better than one that is broken.
+  if (pass_to_next_candidates(provider)) check_candidates(provider, plan, context);
 }
 
 bool any_library_found(const ProviderPlan& provider) {

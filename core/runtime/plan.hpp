@@ -25,6 +25,7 @@ struct CandidatePlan {
   std::optional<Rejection> rejection;
   FileIdentity identity;  // when it was checked
   bool needs_cuda = false;
+  bool lost_conflict = false;  // its rejection falls when the library that it lost to is rejected
   std::optional<PythonLibrary> python;  // to map before it
   bool is_checked =
       false;  // its bytes were checked; later candidates are looked at only when earlier ones fail
@@ -77,7 +78,6 @@ struct Plan {
   const ManifestSet* manifests = nullptr;
   std::vector<ProviderPlan> providers;  // in the order of the manifest set
   std::optional<TorchInstallation> torch;
-  std::optional<PythonLibrary> python;  // of the first true Python extension
 };
 
 // `routed`, parallel to the manifest set's providers, says which a route names; the others are not
@@ -104,10 +104,10 @@ struct PlannedLoadSet {
 PlannedLoadSet make_load_set(const Plan& plan, const std::vector<std::size_t>& order,
                              const HostFacts& host);
 
-// Rejects libraries whose required symbols another library of higher priority exports, too, or
-// whose file name it has, until none is left.
-void reject_symbol_conflicts(Plan& plan, const std::vector<std::size_t>& order,
-                             const PlanContext& context);
+// Rejects libraries that cannot be used beside another one that stands before them in `order`: of
+// another Python, or by their symbols or file name, until none is left.
+void reject_conflicts(Plan& plan, const std::vector<std::size_t>& order,
+                      const PlanContext& context);
 
 // Carries the probe's rejections into the plan. True when a library fell back to its next
 // candidate, so that the new load set must be probed.

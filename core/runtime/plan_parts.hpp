@@ -22,6 +22,10 @@ StaticCheckContext check_context(const ProviderPlan& provider, const Plan& plan,
 // Looks the functions of direct symbol alternatives up in the libraries that are in use now.
 void match_symbols(ProviderPlan& provider, const Plan& plan, const PlanContext& context);
 
+// Rejects candidates in use from which no direct symbol alternative gets its functions, where a
+// later candidate is left to try. True when there was one.
+bool pass_to_next_candidates(ProviderPlan& provider);
+
 // Some binding may still use the library.
 bool is_needed(const ProviderPlan& provider, std::size_t library);
 

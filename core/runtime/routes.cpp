@@ -54,13 +54,27 @@ std::vector<std::size_t> RoutePolicy::order(const std::string& operator_name) co
   return order;
 }
 
+namespace {
+
+bool is_concerned(const Manifest& manifest, const std::string& operator_name) {
+  return manifest.operators.empty() ||
+         std::any_of(manifest.operators.begin(), manifest.operators.end(),
+                     [&](const OperatorBinding& binding) {
+                       return binding.operator_name == operator_name;
+                     });
+}
+
+}  // namespace
+
 std::vector<std::size_t> RoutePolicy::load_order() const {
   constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> best(manifests_.providers.size(), kNever);
   for (const OperatorDeclaration& declaration : manifests_.declarations) {
     const std::vector<std::size_t> route = order(declaration.name);
+    // A provider's place in the route of an operator that it does not bind says nothing of it.
     for (std::size_t place = 0; place < route.size(); ++place) {
-      best[route[place]] = std::min(best[route[place]], place);
+      if (is_concerned(manifests_.providers[route[place]], declaration.name))
+        best[route[place]] = std::min(best[route[place]], place);
     }
   }
   std::vector<std::size_t> providers;
@@ -74,7 +88,9 @@ std::vector<std::size_t> RoutePolicy::load_order() const {
 
 std::vector<bool> RoutePolicy::routed() const {
   std::vector<bool> routed(manifests_.providers.size(), false);
-  for (const std::size_t index : load_order()) routed[index] = true;
+  for (const OperatorDeclaration& declaration : manifests_.declarations) {
+    for (const std::size_t index : order(declaration.name)) routed[index] = true;
+  }
   return routed;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opmux/runtime.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <filesystem>
@@ -104,6 +105,14 @@ void say(const Options& options, const std::string& text) {
   if (options.progress) options.progress(text);
 }
 
+bool adds_a_library(const LoadSet& load_set, const LoadSet& known) {
+  return std::any_of(
+      load_set.libraries.begin(), load_set.libraries.end(), [&](const ProbeLibrary& library) {
+        return std::none_of(known.libraries.begin(), known.libraries.end(),
+                            [&](const ProbeLibrary& other) { return other.path == library.path; });
+      });
+}
+
 // Probes the load set; libraries whose first candidate fails fall back to their next one, until
 // nothing changes.
 void probe_plan(Runtime::State& state, const PlanContext& context, const Options& options) {
@@ -115,7 +124,7 @@ void probe_plan(Runtime::State& state, const PlanContext& context, const Options
   int probes = 0;
   double seconds = 0.0;
   for (;;) {
-    reject_symbol_conflicts(state.plan, order, context);
+    reject_conflicts(state.plan, order, context);
     const PlannedLoadSet planned = make_load_set(state.plan, order, state.host);
     state.load_set = planned.load_set;
     if (state.load_set.libraries.empty() && state.load_set.modules.empty()) break;
@@ -129,8 +138,14 @@ void probe_plan(Runtime::State& state, const PlanContext& context, const Options
     state.findings = std::move(*known);
     probes += state.findings.probes;
     seconds += state.findings.seconds;
-    if (!apply_findings(state.plan, planned, state.findings)) break;
-    check_libraries(state.plan, context);
+    if (apply_findings(state.plan, planned, state.findings)) {
+      check_libraries(state.plan, context);
+      continue;
+    }
+    // A library that was rejected may have stood in the way of another.
+    reject_conflicts(state.plan, order, context);
+    if (!adds_a_library(make_load_set(state.plan, order, state.host).load_set, state.load_set))
+      break;
   }
   // A driver that the probe refused is not loaded in this process either.
   if (state.findings.driver_rejection) state.load_set.driver.clear();

@@ -209,13 +209,16 @@ void Call::require_indices(std::int32_t argument, const at::Tensor& tensor,
           "one with gaps");
 }
 
-void Call::require_block_table(std::int32_t argument, const at::Tensor& table,
-                               std::int64_t batch) const {
+void Call::require_block_table(std::int32_t argument, const at::Tensor& table, std::int64_t batch,
+                               std::int64_t page_size) const {
   require_rank(argument, table, 2);
   require_shape(argument, table, {batch, table.size(1)});
   require(table.scalar_type() == at::kInt, OPMUX_UNSUPPORTED, argument, "int32", dtype_text(table));
   require(table.size(1) <= 1 || table.stride(1) == 1, OPMUX_UNSUPPORTED, argument,
           "rows without gaps", "rows with gaps");
+  // FlashAttention counts the slots of a sequence in int.
+  require(page_size == 0 || table.size(1) <= std::numeric_limits<int>::max() / page_size,
+          OPMUX_UNSUPPORTED, argument, "columns of less than 2^31 slots in all", table.size(1));
 }
 
 void Call::require_slopes(std::int32_t argument, const at::Tensor& slopes, std::int64_t batch,
@@ -262,7 +265,8 @@ void Call::take_results(const std::vector<at::Tensor>& results, std::int32_t out
 void Call::copy_result(std::size_t index, const at::Tensor& result, std::int32_t argument,
                        bool negative_infinity) {
   const OpmuxStatus status = tensors_.copy_result(
-      index, result, argument, frame_.slots[static_cast<std::size_t>(argument)], negative_infinity);
+      index, result, argument, frame_.result_slots[static_cast<std::size_t>(argument)],
+      negative_infinity);
   if (status != OPMUX_OK) {
     throw Stop{status};
   }

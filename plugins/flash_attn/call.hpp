@@ -32,10 +32,13 @@ struct Stop {
 [[noreturn]] void stop(OpmuxStatus status, const std::string& text);
 
 struct Frame {
-  explicit Frame(const Binding& binding) : slots(binding.arguments.size()) {}
+  explicit Frame(const Binding& binding)
+      : slots(binding.arguments.size()), result_slots(binding.arguments.size()) {}
   void clear() {}
 
   std::vector<torch_shared::TensorSlot> slots;  // one per argument of the operator
+  // For results: a slot whose tensor is still held would be made anew.
+  std::vector<torch_shared::TensorSlot> result_slots;
 };
 
 struct Window {
@@ -95,8 +98,8 @@ class Call {
   void require_indices(std::int32_t argument, const at::Tensor& tensor,
                        std::initializer_list<std::int64_t> shape) const;
   // block_table, alibi_slopes.
-  void require_block_table(std::int32_t argument, const at::Tensor& table,
-                           std::int64_t batch) const;
+  void require_block_table(std::int32_t argument, const at::Tensor& table, std::int64_t batch,
+                           std::int64_t page_size) const;
   void require_slopes(std::int32_t argument, const at::Tensor& slopes, std::int64_t batch,
                       std::int64_t heads) const;
   // `out` as q, and softmax_lse, where given, of this shape.

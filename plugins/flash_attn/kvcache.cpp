@@ -75,7 +75,7 @@ void require_cache(const Call& call, Inputs& in) {
   call.require_rows(kVCache, in.v_cache, in.q);
   in.slots = in.k_cache.size(1);
   if (in.block_table) {
-    call.require_block_table(kBlockTable, *in.block_table, in.batch);
+    call.require_block_table(kBlockTable, *in.block_table, in.batch, in.slots);
     call.require(in.slots > 0 && in.slots % 256 == 0, OPMUX_UNSUPPORTED, kKCache,
                  "a page size that is a multiple of 256", in.slots);
     call.require(!in.cache_batch_idx, OPMUX_UNSUPPORTED, kCacheBatchIdx, "None with a block table",

@@ -46,7 +46,7 @@ void require_keys(const Call& call, const at::Tensor& q, const at::Tensor& k, co
   if (block_table) {
     call.require_shape(kK, k, {k.size(0), k.size(1), k.size(2), head_size});
     call.require_shape(kV, v, {k.size(0), k.size(1), k.size(2), head_size});
-    call.require_block_table(kBlockTable, *block_table, batch);
+    call.require_block_table(kBlockTable, *block_table, batch, k.size(1));
     call.require(k.size(1) > 0 && k.size(1) % 256 == 0, OPMUX_UNSUPPORTED, kK,
                  "a page size that is a multiple of 256", k.size(1));
   } else {

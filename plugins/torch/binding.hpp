@@ -49,7 +49,7 @@ OpmuxStatus run_bind(const OpmuxBindRequest* request, OpmuxBound* bound,
                      BindChecked&& bind_checked) noexcept {
   if (request == nullptr || bound == nullptr || request->struct_size < sizeof(OpmuxBindRequest) ||
       bound->struct_size < sizeof(OpmuxBound)) {
-    return refuse(OPMUX_INCOMPATIBLE, "bind: a struct is smaller than ABI 1.0 has it");
+    return refuse(OPMUX_INCOMPATIBLE, "bind: a struct is smaller than ABI 2.0 has it");
   }
   try {
     bind_checked(*request, *bound);

@@ -108,5 +108,15 @@ TEST_F(ContractImports, PythonExtensionMustResolveEverythingElse) {
                    "Use a build of the provider that fits the libraries here.");
 }
 
+TEST_F(ContractImports, ALibraryThatNamesNoTorchIsNotSaidToBeOfAnother) {
+  expect_rejection(
+      check("not_linked"), rules::kContractUndefinedSymbol,
+      fake_provider("not_linked").string() + ": c10::cuda::SetDevice(signed char)",
+      "exported by torch 2.11.0+cu130",
+      "not linked to torch: needs c10::cuda::SetDevice(signed char), and names none of "
+      "torch's libraries among what it needs; 1 import is unresolved",
+      "Link the library with libtorch_cpu.so and libc10.so.");
+}
+
 }  // namespace
 }  // namespace opmux

@@ -50,6 +50,22 @@ class ContractSymbols : public testing::ContractTest {
   DirectSymbolContract contract_;
 };
 
+TEST_F(ContractSymbols, WhatCompilersAndLinkersAddIsNoExportToAnExactContract) {
+  contract_.exact = true;
+  const auto names = find("versioned_functions", {kRmsNorm});
+  EXPECT_TRUE(names.ok()) << to_string(names.rejection());
+}
+
+TEST_F(ContractSymbols, WhatNeedsAnObjectIsNoFunctionToCall) {
+  const char* const expected = "a function that is called without an object";
+  expect_refused("flash", "K::K(at::Tensor&)", rules::kContractSymbolNoFunction, expected,
+                 "a constructor");
+  expect_refused("flash", "ns::K::~K()", rules::kContractSymbolNoFunction, expected,
+                 "a destructor");
+  expect_refused("flash", "ns::K::run(int) const", rules::kContractSymbolNoFunction, expected,
+                 "a member function");
+}
+
 TEST_F(ContractSymbols, NamesThatAreNotDemangledAreSaid) {
   expect_missing("involved", "involved(int)",
                  "not among the 1 functions that the library exports; 1 with this identifier is "
@@ -123,7 +139,13 @@ TEST_F(ContractSymbols, ExactDoesNotCountWhatTheCompilerEmitsEverywhere) {
 // ---- missing ----
 
 TEST_F(ContractSymbols, OfALibraryThatExportsNothingAreMissing) {
-  expect_missing("nothing", kRmsNorm, "the library exports no function");
+  const auto names = find("nothing", {kRmsNorm});
+  ASSERT_FALSE(names.ok());
+  expect_rejection(names.rejection(), rules::kContractSymbolMissing,
+                   library_of("nothing").string() + ": " + kRmsNorm,
+                   "an exported function of exactly this name", "the library exports no function",
+                   "Was it compiled with -fvisibility=hidden? Give its functions "
+                   "__attribute__((visibility(\"default\"))).");
 }
 
 TEST_F(ContractSymbols, WithoutAnythingAlikeAreMissingWithoutANearest) {

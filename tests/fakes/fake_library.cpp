@@ -26,6 +26,10 @@
 FAKE_EXPORT int fake_answer() { return 42; }
 #endif
 
+#if defined(FAKE_TWO_ANSWERS)
+FAKE_EXPORT int fake_second_answer() { return 43; }
+#endif
+
 #if defined(FAKE_UNRESOLVED)
 FAKE_EXPORT int fake_function_that_nobody_has();
 FAKE_EXPORT int fake_caller() { return fake_function_that_nobody_has(); }

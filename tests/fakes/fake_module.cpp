@@ -183,7 +183,7 @@ OpmuxStatus bind(const OpmuxBindRequest* request, OpmuxBound* bound) {
   module.build_identity = "fake 3";
   module.operators = kEntries;
 #if defined(FAKE_WRONG_MAJOR)
-  module.abi_major = 2;
+  module.abi_major = OPMUX_PLUGIN_ABI_MAJOR + 1;
 #elif defined(FAKE_NEWER_MINOR)
   module.abi_minor = 9;
 #elif defined(FAKE_SMALL_STRUCT)

@@ -26,6 +26,7 @@ RecordedTensor record(const at::Tensor& tensor) {
   RecordedTensor result;
   result.given = true;
   result.data = tensor.const_data_ptr();
+  result.identity = tensor.unsafeGetTensorImpl();
   result.rank = static_cast<int>(tensor.dim());
   result.dtype = static_cast<int>(tensor.scalar_type());
   for (std::size_t dim = 0; dim < static_cast<std::size_t>(result.rank) && dim < 4; ++dim) {

@@ -11,6 +11,7 @@ namespace opmux::fakes {
 struct RecordedTensor {
   bool given = false;
   const void* data = nullptr;
+  const void* identity = nullptr;  // the c10::TensorImpl
   int rank = 0;
   std::array<std::int64_t, 4> shape{};
   std::array<std::int64_t, 4> strides{};

@@ -26,6 +26,14 @@ std::vector<Element> elements(const TestTensor& tensor) {
   return result;
 }
 
+std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t dim = shape.size() - 1; dim > 0; --dim) {
+    strides[dim - 1] = strides[dim] * shape[dim];
+  }
+  return strides;
+}
+
 template <class Element>
 TestTensor filled(DType dtype, std::vector<std::int64_t> dims, Element fill) {
   TestTensor tensor(dtype, std::move(dims), sizeof(Element));
@@ -169,6 +177,21 @@ TestTensor int_tensor(std::vector<std::int32_t> values) {
   TestTensor tensor(DType::kInt32, {static_cast<std::int64_t>(values.size())},
                     sizeof(std::int32_t));
   std::memcpy(tensor.memory.data(), values.data(), values.size() * sizeof(std::int32_t));
+  return tensor;
+}
+
+TestTensor with_gaps(TestTensor tensor) {
+  tensor.memory.resize(tensor.memory.size() * 2);
+  tensor.strides = contiguous_strides(tensor.shape);
+  for (std::int64_t& stride : tensor.strides) {
+    stride *= 2;
+  }
+  return tensor;
+}
+TestTensor repeated(TestTensor tensor, std::int64_t size) {
+  tensor.strides = contiguous_strides(tensor.shape);
+  tensor.strides[0] = 0;
+  tensor.shape[0] = size;
   return tensor;
 }
 

@@ -74,6 +74,10 @@ TestTensor half_tensor(std::vector<std::int64_t> dims, std::uint16_t fill = kOne
 TestTensor float_tensor(std::vector<std::int64_t> dims, float fill = 0.0F);
 TestTensor int_tensor(std::vector<std::int32_t> values);
 TestTensor int_tensor(std::vector<std::int64_t> dims, std::int32_t fill);
+// Every second element of the last dimension of one that is twice as wide.
+TestTensor with_gaps(TestTensor tensor);
+// The first row `size` times, by a stride of 0.
+TestTensor repeated(TestTensor tensor, std::int64_t size);
 
 inline OpmuxValue value(const std::optional<TestTensor>& tensor) {
   return tensor ? tensor->value() : none();

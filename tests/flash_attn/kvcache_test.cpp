@@ -128,6 +128,24 @@ TEST(KvcacheCall, RefusesALengthThatDoesNotFit) {
   EXPECT_THAT(refusal(call, OPMUX_INVALID_ARGUMENT), HasSubstr("found -1"));
 }
 
+TEST(KvcacheCall, MakesNoTensorsAgainForTheNextCall) {
+  KvcacheCall call;
+  call.append(2);
+  call.softmax_lse = float_tensor({2, 4, 3});
+  ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+  const fakes::RecordedCall first = recorded();
+  ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+  const fakes::RecordedCall& second = recorded();
+  ASSERT_NE(first.out.identity, nullptr);
+  EXPECT_EQ(second.q.identity, first.q.identity);
+  EXPECT_EQ(second.k.identity, first.k.identity);
+  EXPECT_EQ(second.v.identity, first.v.identity);
+  EXPECT_EQ(second.k_new.identity, first.k_new.identity);
+  EXPECT_EQ(second.v_new.identity, first.v_new.identity);
+  EXPECT_EQ(second.cache_seqlens.identity, first.cache_seqlens.identity);
+  EXPECT_EQ(second.out.identity, first.out.identity);
+}
+
 TEST(KvcacheCall, CopiesTheResultOfRegroupedDecode) {
   const KvcacheCall call = KvcacheCall::decode();
   for (int round = 0; round < 3; ++round) {
@@ -243,6 +261,84 @@ TEST(KvcacheCall, TellsWhatFlashAttentionCannotDo) {
   EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
             "flash::mha_fwd_kvcache: argument 1 `k_cache`: expected as many slots as q has tokens, "
             "or heads to each head of the cache, found 3");
+}
+
+TEST(KvcacheCall, RefusesGapsWhereFlashAttentionReadsRowsWhole) {
+  KvcacheCall call;
+  call.cache_seqlens = with_gaps(int_tensor({5, 4}));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 7 `cache_seqlens`: expected a contiguous tensor, "
+            "found one with gaps");
+  call = {};
+  call.cache_batch_idx = with_gaps(int_tensor({1, 0}));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 8 `cache_batch_idx`: expected a contiguous tensor, "
+            "found one with gaps");
+  call = {};
+  call.cache_leftpad = with_gaps(int_tensor({1, 0}));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 9 `cache_leftpad`: expected a contiguous tensor, "
+            "found one with gaps");
+  call = KvcacheCall::paged();
+  call.block_table = with_gaps(int_tensor({2, 2}, 1));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 10 `block_table`: expected rows without gaps, found "
+            "rows with gaps");
+  call = {};
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{4}, {2, 4}}) {
+    call.alibi_slopes = with_gaps(float_tensor(shape, 0.5F));
+    EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+              "flash::mha_fwd_kvcache: argument 11 `alibi_slopes`: expected rows without gaps, "
+              "found rows with gaps");
+  }
+}
+
+TEST(KvcacheCall, RefusesRotaryTablesWithGapsBetweenRows) {
+  TestTensor half_of_a_table = half_tensor({8, 16});  // cosines and sines side by side
+  half_of_a_table.shape = {8, 8};
+  half_of_a_table.strides = {16, 1};
+  KvcacheCall call;
+  call.append(2);
+  call.rotary_cos = half_of_a_table;
+  call.rotary_sin = half_tensor({8, 8});
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 5 `rotary_cos`: expected a contiguous tensor, found "
+            "one with gaps");
+  call.rotary_cos = half_tensor({8, 8});
+  call.rotary_sin = half_of_a_table;
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 6 `rotary_sin`: expected a contiguous tensor, found "
+            "one with gaps");
+}
+
+TEST(KvcacheCall, RefusesRotaryTablesWithoutNewTokens) {
+  KvcacheCall call;
+  call.append(0);
+  call.rotary_cos = half_tensor({8, 8});
+  call.rotary_sin = half_tensor({8, 8});
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_fwd_kvcache: argument 5 `rotary_cos`: expected None without tokens in k, "
+            "found a Tensor");
+}
+
+TEST(KvcacheCall, RefusesSizesThatAnIntCannotCount) {
+  constexpr std::int64_t kTooMany = std::int64_t{1} << 31;
+  KvcacheCall call;
+  call.q = repeated(half_tensor({1, 3, 4, 16}), kTooMany);
+  EXPECT_EQ(
+      refusal(call, OPMUX_UNSUPPORTED),
+      "flash::mha_fwd_kvcache: argument 0 `q`: expected sizes below 2^31, found a larger one");
+  call = {};
+  call.k_cache = repeated(half_tensor({1, 8, 2, 16}), kTooMany);
+  call.v_cache = repeated(half_tensor({1, 8, 2, 16}), kTooMany);
+  EXPECT_EQ(
+      refusal(call, OPMUX_UNSUPPORTED),
+      "flash::mha_fwd_kvcache: argument 1 `k_cache`: expected sizes below 2^31, found a larger "
+      "one");
+  call.k_cache.shape[0] = kTooMany - 1;
+  call.v_cache.shape[0] = kTooMany - 1;
+  ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+  EXPECT_THAT(recorded().k.shape, ElementsAre(kTooMany - 1, 8, 2, 16));
 }
 
 TEST(KvcacheCall, TellsWhatIsWrongForEveryProvider) {

@@ -99,6 +99,22 @@ TEST(VarlenCall, ReadsStridedQueriesKeysAndValues) {
   EXPECT_THAT(recorded().q.strides, ElementsAre(128, 16, 1, 0));
 }
 
+TEST(VarlenCall, MakesNoTensorsAgainForTheNextCall) {
+  VarlenCall call;
+  call.softmax_lse = float_tensor({4, 5});
+  ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+  const fakes::RecordedCall first = recorded();
+  ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+  const fakes::RecordedCall& second = recorded();
+  ASSERT_NE(first.out.identity, nullptr);
+  EXPECT_EQ(second.q.identity, first.q.identity);
+  EXPECT_EQ(second.k.identity, first.k.identity);
+  EXPECT_EQ(second.v.identity, first.v.identity);
+  EXPECT_EQ(second.cu_seqlens_q.identity, first.cu_seqlens_q.identity);
+  EXPECT_EQ(second.cu_seqlens_k.identity, first.cu_seqlens_k.identity);
+  EXPECT_EQ(second.out.identity, first.out.identity);
+}
+
 TEST(VarlenCall, CopiesTheResultOfRegroupedDecode) {
   const VarlenCall call = decode();
   for (int round = 0; round < 3; ++round) {
@@ -268,6 +284,50 @@ TEST(VarlenCall, TellsWhatFlashAttentionCannotDo) {
   call.softmax_lse = half_tensor({4, 5});
   EXPECT_THAT(refusal(call, OPMUX_UNSUPPORTED),
               HasSubstr("`softmax_lse`: expected float32, found Half"));
+}
+
+TEST(VarlenCall, RefusesGapsWhereFlashAttentionReadsRowsWhole) {
+  VarlenCall call;
+  call.cu_seqlens_q = with_gaps(int_tensor({0, 3, 5}));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_varlen_fwd: argument 3 `cu_seqlens_q`: expected a contiguous tensor, found "
+            "one with gaps");
+  call = {};
+  call.cu_seqlens_k = with_gaps(int_tensor({0, 4, 6}));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_varlen_fwd: argument 4 `cu_seqlens_k`: expected a contiguous tensor, found "
+            "one with gaps");
+  call = {};
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{4}, {2, 4}}) {
+    call.alibi_slopes = with_gaps(float_tensor(shape, 0.5F));
+    EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+              "flash::mha_varlen_fwd: argument 5 `alibi_slopes`: expected rows without gaps, found "
+              "rows with gaps");
+  }
+  call = {};
+  call.k = half_tensor({3, 256, 2, 16});
+  call.v = half_tensor({3, 256, 2, 16});
+  call.block_table = with_gaps(int_tensor({2, 2}, 1));
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_varlen_fwd: argument 6 `block_table`: expected rows without gaps, found "
+            "rows with gaps");
+}
+
+TEST(VarlenCall, RefusesSizesThatAnIntCannotCount) {
+  constexpr std::int64_t kTooMany = std::int64_t{1} << 31;
+  VarlenCall call;
+  call.q = repeated(half_tensor({1, 4, 16}), kTooMany);
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_varlen_fwd: argument 0 `q`: expected sizes below 2^31, found a larger one");
+  call = {};
+  call.k = repeated(half_tensor({1, 2, 16}), kTooMany);
+  call.v = repeated(half_tensor({1, 2, 16}), kTooMany);
+  EXPECT_EQ(refusal(call, OPMUX_UNSUPPORTED),
+            "flash::mha_varlen_fwd: argument 1 `k`: expected sizes below 2^31, found a larger one");
+  call.k.shape[0] = kTooMany - 1;
+  call.v.shape[0] = kTooMany - 1;
+  ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+  EXPECT_THAT(recorded().k.shape, ElementsAre(kTooMany - 1, 2, 16, 0));
 }
 
 TEST(VarlenCall, TellsWhatIsWrongForEveryProvider) {

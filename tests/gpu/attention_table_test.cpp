@@ -5,11 +5,13 @@
 // agree with it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <ostream>
 #include <variant>
+#include <vector>
 
 #include "core/manifest/manifest.hpp"
 #include "core/registry/condition.hpp"
@@ -115,6 +117,32 @@ TEST_P(AttentionTableTest, ManifestsRefuseForTheirReasons) {
     else
       EXPECT_NE(refused.find(expected), std::string::npos)
           << name << ": expected " << expected << ", found " << refused;
+  }
+}
+
+// Their loads of 16 bytes would end in an error that leaves the device unusable.
+TEST(AttentionManifests, RefuseRowsThatBeginElsewhereThanAtMultiplesOf16Bytes) {
+  const std::vector<AttentionCase> cases = attention_cases();
+  const auto cached = std::find_if(cases.begin(), cases.end(), [](const AttentionCase& each) {
+    return !each.varlen && each.page_size == 256;
+  });
+  ASSERT_NE(cached, cases.end());
+  for (const AttentionCase& each : {cases.front(), *cached}) {
+    AttentionCall call = make_call(each, /*with_expected=*/false);
+    for (const std::size_t moved : {0U, 1U, 2U}) {  // q, k and v or their caches
+      Values values(call.inputs);
+      values.tensors[moved].byte_offset = 2;
+      for (const char* name : {"flash_attn", "vllm_fa2", "vllm_fa3"}) {
+        const OperatorBinding* binding = binding_of(*provider_named(name), call.operator_name);
+        ASSERT_NE(binding, nullptr);
+        std::string refused;
+        for (const Condition& condition : binding->alternatives.front().when) {
+          if (!holds(compile_condition(condition), values.values.data())) refused = condition.text;
+        }
+        EXPECT_NE(refused.find("rows at multiples of 16 bytes"), std::string::npos)
+            << each.name << " " << name << " argument " << moved << ": " << refused;
+      }
+    }
   }
 }
 

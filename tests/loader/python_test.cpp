@@ -105,6 +105,32 @@ TEST_F(PreloadPython, ShowsTheOneThatItsOwnerMappedForItself) {
   });
 }
 
+// Programs that embed Python may open the link that compilers are given.
+TEST_F(PreloadPython, ShowsTheOneThatItsOwnerMappedByTheDevelopmentLink) {
+  in_own_process([] {
+    const testing::TemporaryFolder folder;
+    fs::copy_file(libpython("3.99"), folder / "libpython3.99.so.1.0");
+    fs::create_symlink("libpython3.99.so.1.0", folder / "libpython3.99.so");
+    map(folder / "libpython3.99.so", RTLD_LOCAL);
+    ASSERT_EQ(version_function(), nullptr);
+    const Check refused = preload_python(python(), nullptr);
+    EXPECT_FALSE(refused) << to_string(*refused);
+    EXPECT_NE(version_function(), nullptr);
+    EXPECT_EQ(dlopen(python().path.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr)
+        << "a second Python was mapped";
+  });
+}
+
+TEST_F(PreloadPython, RefusesAnotherVersionThatItsOwnerMappedByTheDevelopmentLink) {
+  in_own_process([] {
+    const testing::TemporaryFolder folder;
+    const fs::path link = folder / "libpython3.98.so";
+    fs::create_symlink(libpython("3.98"), link);
+    map(link, RTLD_LOCAL);
+    expect_conflict(preload_python(python(), nullptr), link.native() + ", Python 3.98");
+  });
+}
+
 TEST_F(PreloadPython, RefusesAnotherVersionThatTheProcessShows) {
   in_own_process([] {
     map(libpython("3.98"), RTLD_GLOBAL);
@@ -115,7 +141,8 @@ TEST_F(PreloadPython, RefusesAnotherVersionThatTheProcessShows) {
 TEST_F(PreloadPython, RefusesAnotherVersionThatItsOwnerMappedForItself) {
   in_own_process([] {
     map(libpython("3.98"), RTLD_LOCAL);
-    expect_conflict(preload_python(python(), nullptr), libpython("3.98").native());
+    expect_conflict(preload_python(python(), nullptr),
+                    libpython("3.98").native() + ", Python 3.98");
   });
 }
 

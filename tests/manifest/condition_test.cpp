@@ -55,6 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
     Table, Kind,
     testing::Values(
         KindCase{"x: empty", ConditionKind::kTensorEmpty, 0, "x: empty"},
+        KindCase{"x: {row_alignment: 16}", ConditionKind::kRowAlignment, 0,
+                 "x: rows at multiples of 16 bytes"},
         KindCase{"x: not_empty", ConditionKind::kTensorNotEmpty, 0, "x: not empty"},
         KindCase{"y: none", ConditionKind::kNone, 1, "y: not given"},
         KindCase{"y: given", ConditionKind::kGiven, 1, "y: given"},
@@ -167,18 +169,18 @@ INSTANTIATE_TEST_SUITE_P(
                   "nothing (null)"},
         FaultCase{"x: {}", "manifest.condition",
                   "argument `x` of type Tensor: at least one of dtype, same_dtype, rank, "
-                  "contiguous, last_dim_contiguous, dim",
+                  "contiguous, last_dim_contiguous, row_alignment, dim",
                   "an empty map"},
         FaultCase{"x: {min: 1}", "manifest.condition",
                   "a condition for type Tensor: dtype, same_dtype, rank, contiguous, "
-                  "last_dim_contiguous, dim",
+                  "last_dim_contiguous, row_alignment, dim",
                   "`min`, which tests another type"},
         FaultCase{"n: {dtype: int32}", "manifest.condition",
                   "a condition for type int: min, max, multiple_of",
                   "`dtype`, which tests another type"},
         FaultCase{"x: {dtyp: int32}", "yaml.unknown_key",
                   "a condition for type Tensor: dtype, same_dtype, rank, contiguous, "
-                  "last_dim_contiguous, dim",
+                  "last_dim_contiguous, row_alignment, dim",
                   "`dtyp`"},
         FaultCase{"n: four", "manifest.condition",
                   "argument `n` of type int: an integer in decimal digits", "`four`"},

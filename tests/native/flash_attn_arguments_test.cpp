@@ -130,8 +130,6 @@ TEST(FlashAttnArguments, Varlen) {
       OPMUX_UNSUPPORTED);
   expect("`softmax_scale`: expected a finite number, found inf",
          [](VarlenCall& c) { c.scale = HUGE_VAL; });
-  expect("`window_size`: expected distances of at least 0, or -1 for no limit, found -2",
-         [](VarlenCall& c) { c.window[1] = -2; });
   expect("`alibi_slopes`: expected dtype float32, found float16",
          [](VarlenCall& c) { c.slopes = tensor(Type::kFloat16, {4}); });
   expect("`alibi_slopes`: expected shape [4], found [2]",

@@ -51,7 +51,7 @@ TEST(ProbedBinding, ThatCrashesTheModuleIsBlamedAloneAndTheRestIsProbedAgain) {
   EXPECT_FALSE(found.bindings[0]) << to_string(*found.bindings[0]);
   ASSERT_TRUE(found.bindings[1]);
   EXPECT_EQ(found.bindings[1]->rule, "probe.signal");
-  EXPECT_EQ(found.bindings[1]->subject, fakes::path("module_binds").native() + ": crashed");
+  EXPECT_EQ(found.bindings[1]->subject, fakes::path("none").native() + ": fake_answer");
   EXPECT_THAT(found.bindings[1]->found, HasSubstr("SIGABRT"));
   EXPECT_THAT(found.bindings[1]->found, HasSubstr("fake: about to abort in bind"));
   ASSERT_TRUE(found.bindings[2]);

@@ -107,6 +107,31 @@ TEST_F(ConditionTest, Contiguity) {
          detail::tensor_value(columns));
 }
 
+TEST_F(ConditionTest, RowsBeginAtMultiplesOfSoManyBytes) {
+  alignas(64) std::array<std::uint16_t, 64> memory{};
+  Condition aligned = make(ConditionKind::kRowAlignment);
+  aligned.integers = {16};
+  const auto view = [&](std::size_t offset, std::int64_t pitch) {
+    const std::int64_t shape[] = {2, 8};
+    const std::int64_t strides[] = {pitch, 1};
+    return TensorView(memory.data() + offset, DType::kFloat16, shape, strides, 2);
+  };
+  const TensorView good = view(8, 16);
+  const TensorView moved = view(1, 16);
+  const TensorView odd_pitch = view(0, 12);
+  expect(aligned, detail::tensor_value(good), detail::tensor_value(moved));
+  expect(aligned, detail::tensor_value(good), detail::tensor_value(odd_pitch));
+  const OpmuxValue value = detail::tensor_value(odd_pitch);
+  EXPECT_EQ(describe_value(compile_condition(aligned), &value),
+            "float16 [2, 8] strided, rows at multiples of 8 bytes");
+  // The distance to a second row that is not there does not matter.
+  const std::int64_t shape[] = {1, 8};
+  const std::int64_t strides[] = {3, 1};
+  const TensorView one(memory.data(), DType::kFloat16, shape, strides, 2);
+  const OpmuxValue single = detail::tensor_value(one);
+  EXPECT_TRUE(holds(compile_condition(aligned), &single));
+}
+
 // torch gives an empty tensor of shape [3, 0] the strides 1, 1.
 TEST_F(ConditionTest, ATensorWithoutElementsIsContiguousWhateverItsStrides) {
   const std::int64_t shape[] = {3, 0};

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/fakes/fakes.hpp"
 #include "tests/runtime/world.hpp"
@@ -28,6 +30,17 @@ constexpr const char* kSilu = R"yaml(
       call: [input, out]
       when: {device: cpu}
 )yaml";
+
+constexpr const char* kDeclared = R"yaml(
+declare:
+  answer: {schema: "answer(Tensor(a!) out) -> ()"}
+  refused: {schema: "refused(Tensor(a!) out) -> ()"}
+  crashed: {schema: "crashed(Tensor(a!) out) -> ()"}
+)yaml";
+
+std::string with_function(std::string operators, const std::string& function) {
+  return operators.replace(operators.find("fake_answer"), 11, function);
+}
 
 std::string manifest(const std::string& provider, int priority, const std::string& operators,
                      const std::string& keys = "") {
@@ -67,6 +80,21 @@ class DirectSymbolsTest : public ::testing::Test {
     EXPECT_FALSE(binding->usable);
     EXPECT_FALSE(binding->callable);
     return *binding->rejection;
+  }
+
+  // A distribution with kernels.so and spare.so, and the manifest that takes them in this order.
+  void install_two(const std::string& provider, const fs::path& first, const fs::path& second) {
+    world_.install(provider, provider + "/kernels.so", first);
+    fs::copy_file(second, world_.site_packages() / provider / "spare.so");
+    world_.folder().write("env/lib/python3.12/site-packages/" + provider + "-1.0.dist-info/RECORD",
+                          provider + "/kernels.so,,\n" + provider + "/spare.so,,\n");
+  }
+  static std::string manifest_of_two(const std::string& provider, int priority,
+                                     const std::string& operators) {
+    const std::string candidate = "    - {distribution: " + provider + ", glob: " + provider;
+    return "manifest: 1\nprovider: " + provider +
+           "\nplugin: binds\npriority: " + std::to_string(priority) + "\nlibraries:\n  k:\n" +
+           candidate + "/kernels.so}\n" + candidate + "/spare.so}\noperators:" + operators;
   }
 
   void expect_native_serves_and_strict_repeats(const Rejection& rejection) {
@@ -112,12 +140,12 @@ TEST_F(DirectSymbolsTest, TheFunctionIsCalled) {
 }
 
 TEST_F(DirectSymbolsTest, AReportOnlyRuntimeMapsNothingAndSaysUsable) {
-  world_.install("acme", kLibrary, fakes::path("none"));
+  const fs::path library = world_.install("acme", kLibrary, fakes::path("none"));
   world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
   const Report found = report();
   expect_usable(found, "silu_and_mul", "acme");
   EXPECT_FALSE(binding_of(found, "silu_and_mul", "acme")->callable);
-  EXPECT_THAT(testing::read_whole("/proc/self/maps"), ::testing::Not(HasSubstr("kernels.so")));
+  EXPECT_THAT(testing::read_whole("/proc/self/maps"), ::testing::Not(HasSubstr(library.string())));
 }
 
 TEST_F(DirectSymbolsTest, ASecondStartNeedsNoProbeAndSaysTheSame) {
@@ -157,9 +185,8 @@ TEST_F(DirectSymbolsTest, TheSecondAlternativeServesWhereTheFirstsFunctionIsMiss
 
 TEST_F(DirectSymbolsTest, AMissingFunctionIsToldWithTheNearestAndNativeServes) {
   const fs::path library = world_.install("acme", kLibrary, fakes::path("none"));
-  std::string operators = kSilu;
-  operators.replace(operators.find("fake_answer"), 11, "\"fake_answer(int)\"");
-  world_.write_manifest("acme.yaml", manifest("acme", 90, operators));
+  world_.write_manifest("acme.yaml",
+                        manifest("acme", 90, with_function(kSilu, "\"fake_answer(int)\"")));
   const Rejection rejection = rejection_of(report(), "silu_and_mul", "acme");
   EXPECT_EQ(rejection.rule, "contract.symbol_missing");
   EXPECT_EQ(rejection.subject, library.string() + ": fake_answer(int)");
@@ -178,15 +205,8 @@ TEST_F(DirectSymbolsTest, FieldReportA05TheErrorOfACallRepeatsWhyTheLibraryWasRe
   expect_native_serves_and_strict_repeats(rejection);
 }
 
-constexpr const char* kDeclared = R"yaml(
-declare:
-  answer: {schema: "answer(Tensor(a!) out) -> ()"}
-  refused: {schema: "refused(Tensor(a!) out) -> ()"}
-  crashed: {schema: "crashed(Tensor(a!) out) -> ()"}
-)yaml";
-
 TEST_F(DirectSymbolsTest, ARefusalToBindIsKnownBeforeAnyTraffic) {
-  world_.install("acme", kLibrary, fakes::path("none"));
+  const fs::path library = world_.install("acme", kLibrary, fakes::path("none"));
   world_.write_manifest("acme.yaml", manifest("acme", 90, R"yaml(
   answer: {library: k, required_symbols: fake_answer, when: {device: cpu}}
   refused: {library: k, required_symbols: fake_answer, when: {device: cpu}}
@@ -202,7 +222,7 @@ TEST_F(DirectSymbolsTest, ARefusalToBindIsKnownBeforeAnyTraffic) {
   EXPECT_EQ(refused.found, "fake: no such function is known");
   const Rejection crashed = rejection_of(found, "crashed", "acme");
   EXPECT_EQ(crashed.rule, "probe.signal");
-  EXPECT_EQ(crashed.subject, module + ": crashed");
+  EXPECT_EQ(crashed.subject, library.string() + ": fake_answer");
   EXPECT_THAT(crashed.found, HasSubstr("SIGABRT"));
 }
 
@@ -229,6 +249,16 @@ TEST_F(DirectSymbolsTest, OfTwoThatExportTheFunctionTheLowerIsRejectedAndTheOthe
   EXPECT_EQ(call.out[0], 42.0f);
 }
 
+TEST_F(DirectSymbolsTest, ALibraryThatTheProbeRejectsStandsInNobodysWay) {
+  world_.install("acme", kLibrary, fakes::path("abort"));
+  world_.install("rival", "rival/others.so", fakes::path("other"));
+  world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
+  world_.write_manifest("rival.yaml", manifest("rival", 80, kSilu));
+  const Report found = report();
+  EXPECT_EQ(rejection_of(found, "silu_and_mul", "acme").rule, "probe.signal");
+  expect_usable(found, "silu_and_mul", "rival");
+}
+
 TEST_F(DirectSymbolsTest, ThePriorityDecidesNotTheName) {
   world_.install("acme", kLibrary, fakes::path("none"));
   world_.install("rival", "rival/others.so", fakes::path("other"));
@@ -239,15 +269,11 @@ TEST_F(DirectSymbolsTest, ThePriorityDecidesNotTheName) {
   EXPECT_EQ(rejection_of(found, "silu_and_mul", "acme").rule, "contract.symbol_twice");
 }
 
-std::string with_other_function(std::string operators) {
-  return operators.replace(operators.find("fake_answer"), 11, "Py_GetVersion");
-}
-
 TEST_F(DirectSymbolsTest, OfTwoFilesOfOneNameTheLowerIsRejected) {
   const fs::path first = world_.install("acme", kLibrary, fakes::path("none"));
   const fs::path second = world_.install("rival", "rival/kernels.so", fakes::libpython("3.99"));
   world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
-  world_.write_manifest("rival.yaml", manifest("rival", 80, with_other_function(kSilu)));
+  world_.write_manifest("rival.yaml", manifest("rival", 80, with_function(kSilu, "Py_GetVersion")));
   const Report found = report();
   expect_usable(found, "silu_and_mul", "acme");
   const Rejection rejection = rejection_of(found, "silu_and_mul", "rival");
@@ -260,16 +286,10 @@ TEST_F(DirectSymbolsTest, OfTwoFilesOfOneNameTheLowerIsRejected) {
 TEST_F(DirectSymbolsTest, ALibraryInTheWayFallsBackToItsNextCandidate) {
   const fs::path other = fakes::libpython("3.99");
   world_.install("acme", kLibrary, fakes::path("none"));
-  world_.install("rival", "rival/kernels.so", other);
-  fs::copy_file(other, world_.site_packages() / "rival/spare.so");
-  world_.folder().write("env/lib/python3.12/site-packages/rival-1.0.dist-info/RECORD",
-                        "rival/kernels.so,,\nrival/spare.so,,\n");
+  install_two("rival", other, other);
   world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
   world_.write_manifest("rival.yaml",
-                        "manifest: 1\nprovider: rival\nplugin: binds\npriority: 80\nlibraries:\n"
-                        "  k:\n    - {distribution: rival, glob: rival/kernels.so}\n"
-                        "    - {distribution: rival, glob: rival/spare.so}\noperators:" +
-                            with_other_function(kSilu));
+                        manifest_of_two("rival", 80, with_function(kSilu, "Py_GetVersion")));
   const Report found = report();
   expect_usable(found, "silu_and_mul", "acme");
   expect_usable(found, "silu_and_mul", "rival");
@@ -279,18 +299,99 @@ TEST_F(DirectSymbolsTest, ALibraryInTheWayFallsBackToItsNextCandidate) {
 
 // A library whose functions are missing is not loaded, so it is in nobody's way.
 TEST_F(DirectSymbolsTest, ALibraryThatNothingUsesIsNoConflict) {
-  std::string operators = kSilu;
-  operators.replace(operators.find("fake_answer"), 11, "fake_gone");
   world_.install("acme", kLibrary, fakes::path("none"));
   world_.install("rival", "rival/others.so", fakes::path("other"));
-  world_.write_manifest("acme.yaml", manifest("acme", 90, operators));
+  world_.write_manifest("acme.yaml", manifest("acme", 90, with_function(kSilu, "fake_gone")));
   world_.write_manifest("rival.yaml", manifest("rival", 80, kSilu));
   const Report found = report();
   EXPECT_EQ(rejection_of(found, "silu_and_mul", "acme").rule, "contract.symbol_missing");
   expect_usable(found, "silu_and_mul", "rival");
 }
 
+// ---- candidates ----
+
+TEST_F(DirectSymbolsTest, ACandidateWithoutTheFunctionFallsBackToTheNext) {
+  install_two("acme", fakes::libpython("3.99"), fakes::path("none"));
+  world_.write_manifest("acme.yaml", manifest_of_two("acme", 90, kSilu));
+  StatusOr<Runtime> runtime = Runtime::open(world_.options());
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  const Report found = runtime->report();
+  expect_usable(found, "silu_and_mul", "acme");
+  EXPECT_EQ(binding_of(found, "silu_and_mul", "acme")->library,
+            (world_.site_packages() / "acme/spare.so").string());
+  SiluCall call;
+  ASSERT_TRUE(call.run(*runtime).ok());
+  EXPECT_EQ(call.provider.last_provider(), "acme");
+  EXPECT_EQ(call.out[0], 42.0f);
+}
+
+TEST_F(DirectSymbolsTest, WhereNoCandidateHasAFunctionEachOperatorIsToldItsOwn) {
+  install_two("acme", fakes::libpython("3.99"), fakes::path("none"));
+  world_.write_manifest("acme.yaml", manifest_of_two("acme", 90, R"yaml(
+  answer: {library: k, required_symbols: fake_gone, when: {device: cpu}}
+  refused: {library: k, required_symbols: fake_lost, when: {device: cpu}}
+)yaml") + kDeclared);
+  const Report found = report();
+  const std::string last = (world_.site_packages() / "acme/spare.so").string();
+  for (const auto& [operator_name, function] :
+       {std::pair("answer", "fake_gone"), std::pair("refused", "fake_lost")}) {
+    const Rejection rejection = rejection_of(found, operator_name, "acme");
+    EXPECT_EQ(rejection.rule, "contract.symbol_missing");
+    EXPECT_EQ(rejection.subject, last + ": " + function);
+    EXPECT_EQ(rejection.expected, "an exported function of exactly this name");
+  }
+}
+
+// ---- what the cache must not hide ----
+
+TEST_F(DirectSymbolsTest, ASecondStartSeesWhatTheManifestAsksForNow) {
+  const fs::path library = world_.install("acme", kLibrary, fakes::path("two_answers"));
+  world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
+  expect_usable(report(), "silu_and_mul", "acme");
+  world_.write_manifest(
+      "acme.yaml", manifest("acme", 90, with_function(kSilu, "fake_answer\n      exact: true")));
+  const Rejection exact = rejection_of(report(), "silu_and_mul", "acme");
+  EXPECT_EQ(exact.rule, "contract.symbol_unexpected");
+  EXPECT_EQ(exact.subject, library.string());
+  EXPECT_EQ(exact.expected, "exactly 1 exported symbol");
+  EXPECT_EQ(exact.found, "fake_second_answer besides");
+  world_.write_manifest("acme.yaml",
+                        manifest("acme", 90, with_function(kSilu, "[fake_answer, fake_gone]")));
+  const Rejection missing = rejection_of(report(), "silu_and_mul", "acme");
+  EXPECT_EQ(missing.rule, "contract.symbol_missing");
+  EXPECT_EQ(missing.subject, library.string() + ": fake_gone");
+  EXPECT_THAT(missing.found, HasSubstr("not among the 2 functions that the library exports"));
+  world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
+  expect_usable(report(), "silu_and_mul", "acme");
+}
+
+TEST_F(DirectSymbolsTest, ASecondStartSeesADependencyThatChanged) {
+  const fs::path library = world_.install("acme", kLibrary, fakes::path("needs_neighbour"));
+  const fs::path dependency = library.parent_path() / "libfake_neighbour.so";
+  const auto replace_dependency = [&](const char* fake) {
+    fs::copy_file(fakes::path(fake), dependency, fs::copy_options::overwrite_existing);
+  };
+  world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu));
+  replace_dependency("libfake_neighbour");
+  expect_usable(report(), "silu_and_mul", "acme");
+  replace_dependency("other");
+  const Rejection rejection = rejection_of(report(), "silu_and_mul", "acme");
+  EXPECT_EQ(rejection.rule, "contract.symbol_twice");
+  EXPECT_EQ(rejection.subject, library.string() + ": fake_answer");
+  EXPECT_EQ(rejection.expected, "exported by " + library.string() + " alone");
+  EXPECT_EQ(rejection.found, "exported by " + dependency.string() + ", which it needs, too");
+  replace_dependency("libfake_neighbour");
+  expect_usable(report(), "silu_and_mul", "acme");
+  testing::write_whole(dependency, "garbage");
+  EXPECT_EQ(rejection_of(report(), "silu_and_mul", "acme").rule, "contract.not_elf");
+  replace_dependency("libfake_neighbour");
+  expect_usable(report(), "silu_and_mul", "acme");
+}
+
 // ---- true Python extensions ----
+
+// What a case maps stays mapped, and another one's Python is a conflict: each that maps one has a
+// process of its own.
 
 class PythonExtensionTest : public DirectSymbolsTest {
  protected:
@@ -299,8 +400,30 @@ class PythonExtensionTest : public DirectSymbolsTest {
                               fakes::path("needs_python"));
     world_.write_manifest("acme.yaml", manifest("acme", 90, kSilu, ", libpython: true"));
   }
-  void install_libpython() {
-    fs::copy_file(fakes::libpython("3.99"), world_.folder() / "env/lib/libpython3.99.so.1.0");
+  void install_libpython(const std::string& version = "3.99") {
+    fs::copy_file(fakes::libpython(version),
+                  world_.folder() / ("env/lib/libpython" + version + ".so.1.0"));
+  }
+  // An extension for Python 3.98 beside acme's for 3.99, and the libraries of both.
+  fs::path install_rival() {
+    install_libpython();
+    install_libpython("3.98");
+    world_.write_manifest("rival.yaml", manifest("rival", 80, kSilu, ", libpython: true"));
+    return world_.install("rival", "rival/others.cpython-398-x86_64-linux-gnu.so",
+                          fakes::path("needs_python"));
+  }
+
+  template <class Body>
+  void in_own_process(Body body) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      body();
+      _exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
   }
 
   fs::path library_;
@@ -308,32 +431,38 @@ class PythonExtensionTest : public DirectSymbolsTest {
 
 TEST_F(PythonExtensionTest, IsServedInAProcessWithoutPython) {
   install_libpython();
-  StatusOr<Runtime> runtime = Runtime::open(world_.options());
-  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-  expect_usable(runtime->report(), "silu_and_mul", "acme");
-  SiluCall call;
-  ASSERT_TRUE(call.run(*runtime).ok());
-  EXPECT_EQ(call.provider.last_provider(), "acme");
-  EXPECT_EQ(call.out[0], 42.0f);
+  in_own_process([&] {
+    StatusOr<Runtime> runtime = Runtime::open(world_.options());
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    expect_usable(runtime->report(), "silu_and_mul", "acme");
+    SiluCall call;
+    ASSERT_TRUE(call.run(*runtime).ok());
+    EXPECT_EQ(call.provider.last_provider(), "acme");
+    EXPECT_EQ(call.out[0], 42.0f);
+  });
 }
 
 TEST_F(PythonExtensionTest, IsServedInAProcessThatHoldsItsPython) {
   install_libpython();
-  ASSERT_NE(dlopen(fakes::libpython("3.99").c_str(), RTLD_NOW | RTLD_GLOBAL), nullptr);
-  StatusOr<Runtime> runtime = Runtime::open(world_.options());
-  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-  SiluCall call;
-  ASSERT_TRUE(call.run(*runtime).ok());
-  EXPECT_EQ(call.provider.last_provider(), "acme");
+  in_own_process([&] {
+    ASSERT_NE(dlopen(fakes::libpython("3.99").c_str(), RTLD_NOW | RTLD_GLOBAL), nullptr);
+    StatusOr<Runtime> runtime = Runtime::open(world_.options());
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    SiluCall call;
+    ASSERT_TRUE(call.run(*runtime).ok());
+    EXPECT_EQ(call.provider.last_provider(), "acme");
+  });
 }
 
 TEST_F(PythonExtensionTest, IsRejectedInAProcessThatHoldsAnotherPython) {
   install_libpython();
-  ASSERT_NE(dlopen(fakes::libpython("3.98").c_str(), RTLD_NOW | RTLD_GLOBAL), nullptr);
-  const Rejection rejection = rejection_of(report(true), "silu_and_mul", "acme");
-  EXPECT_EQ(rejection.rule, "loader.python_conflict");
-  EXPECT_EQ(rejection.expected, "Python 3.99, or none, in this process");
-  EXPECT_EQ(rejection.found, "Python 3.98");
+  in_own_process([&] {
+    ASSERT_NE(dlopen(fakes::libpython("3.98").c_str(), RTLD_NOW | RTLD_GLOBAL), nullptr);
+    const Rejection rejection = rejection_of(report(true), "silu_and_mul", "acme");
+    EXPECT_EQ(rejection.rule, "loader.python_conflict");
+    EXPECT_EQ(rejection.expected, "Python 3.99, or none, in this process");
+    EXPECT_EQ(rejection.found, "Python 3.98");
+  });
 }
 
 TEST_F(PythonExtensionTest, IsRejectedWhereItsPythonIsNowhere) {
@@ -354,16 +483,53 @@ TEST_F(PythonExtensionTest, IsRejectedWhereNothingTellsItsPython) {
 }
 
 TEST_F(PythonExtensionTest, OfAnotherPythonThanOneOfHigherPriorityIsRejected) {
-  install_libpython();
-  fs::copy_file(fakes::libpython("3.98"), world_.folder() / "env/lib/libpython3.98.so.1.0");
-  world_.install("rival", "rival/others.cpython-398-x86_64-linux-gnu.so",
-                 fakes::path("needs_python"));
-  world_.write_manifest("rival.yaml", manifest("rival", 80, kSilu, ", libpython: true"));
+  const fs::path rival = install_rival();
   const Report found = report();
   expect_usable(found, "silu_and_mul", "acme");
   const Rejection rejection = rejection_of(found, "silu_and_mul", "rival");
   EXPECT_EQ(rejection.rule, "loader.python_conflict");
+  EXPECT_EQ(rejection.subject, rival.string());
+  EXPECT_EQ(rejection.expected,
+            "Python 3.99, which acme: k before it in the load set is built for");
   EXPECT_EQ(rejection.found, "Python 3.98");
+}
+
+TEST_F(PythonExtensionTest, OfAnotherPythonThanOneEarlierInTheRouteIsRejected) {
+  install_rival();
+  Options options = world_.options();
+  options.load = false;
+  // Routes of operators that neither binds do not count.
+  options.routes = {{"silu_and_mul", {"rival", "acme", "native"}}};
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  expect_usable(runtime->report(), "silu_and_mul", "rival");
+  const Rejection rejection = rejection_of(runtime->report(), "silu_and_mul", "acme");
+  EXPECT_EQ(rejection.rule, "loader.python_conflict");
+  EXPECT_EQ(rejection.subject, library_.string());
+  EXPECT_EQ(rejection.expected,
+            "Python 3.98, which rival: k before it in the load set is built for");
+  EXPECT_EQ(rejection.found, "Python 3.99");
+}
+
+TEST_F(PythonExtensionTest, WithoutItsFunctionsBarsNoOtherPython) {
+  const fs::path rival = install_rival();
+  world_.write_manifest(
+      "acme.yaml", manifest("acme", 90, with_function(kSilu, "fake_gone"), ", libpython: true"));
+  in_own_process([&] {
+    StatusOr<Runtime> runtime = Runtime::open(world_.options());
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    EXPECT_EQ(rejection_of(runtime->report(), "silu_and_mul", "acme").rule,
+              "contract.symbol_missing");
+    expect_usable(runtime->report(), "silu_and_mul", "rival");
+    SiluCall call;
+    ASSERT_TRUE(call.run(*runtime).ok());
+    EXPECT_EQ(call.provider.last_provider(), "rival");
+    const std::string maps = testing::read_whole("/proc/self/maps");
+    EXPECT_THAT(maps, HasSubstr(rival.string()));
+    EXPECT_THAT(maps, HasSubstr("libpython3.98.so.1.0"));
+    EXPECT_THAT(maps, ::testing::Not(HasSubstr(library_.string())));
+    EXPECT_THAT(maps, ::testing::Not(HasSubstr("libpython3.99.so.1.0")));
+  });
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class TorchFunctions : public ::testing::Test {
     // What comes after the rejected binding of another provider is no fallback.
     if (binding == &report.find(operator_name)->bindings.front()) {
       EXPECT_FALSE(status.ok());
-      EXPECT_THAT(status.message(), HasSubstr(rejection.rule));
+      EXPECT_THAT(status.message(), HasSubstr(to_string(rejection)));
     }
     return rejection;
   }

@@ -28,10 +28,10 @@ TEST(Module, TellsItsNameAndTheTorchItWasBuiltAgainst) {
 TEST(Module, RefusesAHostOfAnotherMajor) {
   static OpmuxHost host = test_host();
   const OpmuxPluginOpen open = entry();
-  host.abi_major = 2;
+  host.abi_major = 3;
   const OpmuxModule* module = nullptr;
   EXPECT_EQ(open(&host, &module), OPMUX_INCOMPATIBLE);
-  EXPECT_EQ(take_error(), "expected plugin ABI 1, found 2");
+  EXPECT_EQ(take_error(), "expected plugin ABI 2, found 3");
   EXPECT_EQ(module, nullptr);
   EXPECT_EQ(open(&test_host(), &module), OPMUX_OK);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ./dev test: every check, each as a step that runs whatever became of the others.
 
-fuzz_seconds=60
+fuzz_seconds=40
 
 # run_tests FOLDER [CTEST OPTION]...: shows failures in full, what was skipped, and the totals.
 run_tests() {
@@ -92,7 +92,7 @@ Usage: ./dev test [full]
 
 Prepares the test environments in the user's cache (torch, and the provider wheels of
 tests/environments/), then runs: all tests against the real providers; the sanitizer builds
-(address and undefined behaviour without torch; threads); the fuzz targets for 60 s each from the
+(address and undefined behaviour without torch; threads); the fuzz targets for 40 s each from the
 kept corpus; format check, source rules and clang-tidy. Every step runs whatever became of the
 others; a table ends the run, and the exit status is 1 when a step failed.
 

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define OPMUX_PLUGIN_ABI_MAJOR 1u
+#define OPMUX_PLUGIN_ABI_MAJOR 2u
 #define OPMUX_PLUGIN_ABI_MINOR 0u
 
 /* ---- Tensors: laid out as DLPack 1.x's DLTensor

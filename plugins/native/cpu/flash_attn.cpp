@@ -76,14 +76,9 @@ void read_rule(Arguments& arguments, const RuleArguments& indices, Attention& at
                     "`softmax_scale`: expected a finite number, found %g", attention.scale);
   arguments.require(std::isfinite(attention.cap) && attention.cap >= 0.0,
                     "`softcap`: expected a finite number of at least 0, found %g", attention.cap);
-  for (const int64_t distance : window) {
-    arguments.require(distance >= -1,
-                      "`window_size`: expected distances of at least 0, or -1 for no limit, found "
-                      "%" PRId64,
-                      distance);
-  }
-  attention.left = window[0];
-  attention.right = attention.causal ? 0 : window[1];
+  // Any negative distance is no limit, as it is to FlashAttention.
+  attention.left = window[0] < 0 ? -1 : window[0];
+  attention.right = attention.causal ? 0 : window[1] < 0 ? -1 : window[1];
 }
 
 void read_pages(Arguments& arguments, const AttentionTensors& tensors, int64_t batch,
