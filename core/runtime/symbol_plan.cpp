@@ -151,6 +151,7 @@ LibraryPlan* reject_first_conflict(Plan& plan, const std::vector<std::size_t>& o
 void reject_conflicts(Plan& plan, const std::vector<std::size_t>& order,
                       const PlanContext& context) {
   // What was lost to a library that has been rejected since is won again.
+  bool won = false;
   for (ProviderPlan& provider : plan.providers) {
     for (LibraryPlan& library : provider.libraries) {
       for (CandidatePlan& candidate : library.candidates) {
@@ -158,10 +159,11 @@ void reject_conflicts(Plan& plan, const std::vector<std::size_t>& order,
         candidate.lost_conflict = false;
         candidate.rejection.reset();
         choose(library);
+        won = true;
       }
     }
   }
-  check_libraries(plan, context);
+  if (won) check_libraries(plan, context);
   while (LibraryPlan* loser = reject_first_conflict(plan, order)) {
     choose(*loser);
     check_libraries(plan, context);

@@ -305,5 +305,20 @@ TEST(FlashAttnArguments, AWindowThatCoversTheCacheIsNone) {
   EXPECT_NE(outs[0], outs[2]);
 }
 
+TEST(FlashAttnArguments, AnyNegativeDistanceOfAWindowIsNoLimit) {
+  std::vector<std::vector<double>> outs;
+  for (const int64_t distance : {-1, -2, 0}) {
+    CacheCall call = rotating();
+    call.q = noisy(f32, {2, 2, 4, 16}, 1);
+    call.out = tensor(f32, {2, 2, 4, 16});
+    call.window[0] = distance;
+    call.window[1] = distance;
+    ASSERT_EQ(call.run(), OPMUX_OK) << take_error();
+    outs.push_back(call.out->values());
+  }
+  EXPECT_EQ(outs[0], outs[1]);
+  EXPECT_NE(outs[0], outs[2]);
+}
+
 }  // namespace
 }  // namespace opmux::test
