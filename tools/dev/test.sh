@@ -32,9 +32,13 @@ test_release() {
   build_product release -DOPMUX_BUILD_TESTS=ON "-DOPMUX_TVM_FFI_ROOT=${packages[0]}" "$TEST_OPMUX_TORCH" && run_ninja build && run_tests build
 }
 
+# intercept_tls_get_addr: where a module's thread-local block lies 16 bytes into a page, clang's runtime takes what is in
+# front of it for a header of glibc 2.19, and the leak check follows a wild pointer (compiler-rt's DTLS_on_tls_get_addr).
+# Without it thread-local blocks are still reached, through the thread's own vector of them.
 test_asan() {
   configure build-asan --preset asan -DOPMUX_BUILD_TESTS=ON && run_ninja build-asan tests/all fuzz_targets &&
-    ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 run_tests build-asan -LE 'torch|gpu'
+    ASAN_OPTIONS=detect_stack_use_after_return=1:intercept_tls_get_addr=0 UBSAN_OPTIONS=print_stacktrace=1 \
+      run_tests build-asan -LE 'torch|gpu'
 }
 
 test_tsan() {
