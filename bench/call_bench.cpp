@@ -20,42 +20,44 @@ using Operator2 = Operator<void(Tensor, Tensor)>;
 using Operator12 = Operator<void(Tensor, Tensor, Tensor, Tensor, std::int64_t, std::int64_t,
                                  std::int64_t, std::int64_t, double, double, bool, bool)>;
 
-// The registry as a Runtime builds it, with one native binding per operator.
-Registry& make_registry() {
-  std::vector<OperatorDeclaration> declarations;
-  for (const char* text : {kSchema2, kSchema12}) {
-    OperatorDeclaration declaration;
-    declaration.schema = *schema::parse(text);
-    declaration.schema_text = text;
-    declaration.name = declaration.schema.name;
-    declarations.push_back(std::move(declaration));
+// The registry as a Runtime builds it, with one native binding per operator, and the same routes
+// with another binding of the same function: what a writer swaps between.
+struct Bench {
+  Registry& registry = Registry::create();
+  std::array<RouteSet, 2> routes;
+
+  Bench() {
+    std::vector<OperatorDeclaration> declarations;
+    for (const char* text : {kSchema2, kSchema12}) {
+      OperatorDeclaration declaration;
+      declaration.schema = *schema::parse(text);
+      declaration.schema_text = text;
+      declaration.name = declaration.schema.name;
+      declarations.push_back(std::move(declaration));
+    }
+    std::vector<Rejection> rejections;
+    const OperatorList operators = registry.declare(declarations, rejections);
+    if (!rejections.empty()) std::abort();
+    for (std::size_t which = 0; which < routes.size(); ++which) {
+      for (std::size_t at = 0; at < operators.size(); ++at) {
+        BoundCall call;
+        call.call = at == 0 ? &plugin_2 : &plugin_12;
+        call.provider = which == 0 ? "native" : "other";
+        call.counter = registry.counter_of(operators[at]->name, call.provider, "cpu");
+        routes[which].routes[operators[at]][0].entries = {
+            &registry.add_binding(operators[at]->name + call.provider, call)};
+      }
+    }
+    registry.publish(routes[0]);
   }
-  std::vector<Rejection> rejections;
-  Registry& registry = Registry::create(declarations, 2, rejections);
-  if (!rejections.empty()) std::abort();
-  return registry;
+};
+
+Bench& made() {
+  static Bench& bench = *std::make_unique<Bench>().release();
+  return bench;
 }
 
-std::unique_ptr<Generation> make_generation(Registry& registry) {
-  static const BoundCall* const calls[] = {
-      &registry.add_binding({&plugin_2, nullptr, OPMUX_DEVICE_CPU, 0, {}, "native"}),
-      &registry.add_binding({&plugin_12, nullptr, OPMUX_DEVICE_CPU, 1, {}, "native"}),
-  };
-  auto generation = std::make_unique<Generation>();
-  generation->routes.resize(2);
-  generation->routes[registry.find("bench_2")->index][0].entries = {calls[0]};
-  generation->routes[registry.find("bench_12")->index][0].entries = {calls[1]};
-  return generation;
-}
-
-Registry& registry() {
-  static Registry& made = []() -> Registry& {
-    Registry& fresh = make_registry();
-    fresh.publish(make_generation(fresh));
-    return fresh;
-  }();
-  return made;
-}
+Registry& registry() { return made().registry; }
 
 std::array<float, 16> data;
 const TensorView kView(data.data(), DType::kFloat32, {1, 16});
@@ -96,8 +98,8 @@ void opmux_2_swapping_bench(benchmark::State& state) {
   const Operator2 op(registry().find("bench_2"));
   std::atomic<bool> stop{false};
   std::thread writer([&] {
-    while (!stop) {
-      registry().publish(make_generation(registry()));
+    for (std::size_t which = 1; !stop; which ^= 1U) {
+      registry().publish(made().routes[which]);
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   });

@@ -110,4 +110,14 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
   return handle;
 }
 
+bool unmap_library(const std::filesystem::path& path) {
+  MappedLibraries& libraries = mapped_libraries();
+  const std::lock_guard lock(libraries.mutex);
+  libraries.by_path.erase(path.native());
+  void* const still = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (still == nullptr) return true;
+  dlclose(still);
+  return false;
+}
+
 }  // namespace opmux

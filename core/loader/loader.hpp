@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps libraries and plugin modules, always by absolute path, RTLD_LOCAL but for libpython, and
-// never unmaps them (they are retired). Boost.DLL is seen in this folder only. Thread safety: all
-// functions may be called from any thread; mapping is serialised by one lock.
+// Maps libraries and plugin modules, always by absolute path, RTLD_LOCAL but for libpython. Nothing
+// is unmapped (it is retired) but plugin modules that say that they may be. Boost.DLL is seen in
+// this folder only. Thread safety: all functions may be called from any thread; mapping is
+// serialised by one lock.
 #pragma once
 
 #include <filesystem>
@@ -27,6 +28,9 @@ enum class Visibility { kLocal, kGlobal };
 // common signals is undone and logged.
 Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
                           Visibility visibility = Visibility::kLocal);
+// Unmaps what map_library() mapped from this path; the caller answers for its users. False when the
+// dynamic linker keeps it all the same.
+bool unmap_library(const std::filesystem::path& path);
 
 // libtorch by absolute path, once per process: libc10, libtorch_cpu, libtorch, and, when
 // `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build
@@ -46,16 +50,23 @@ Check preload_python(const PythonLibrary& python, const TorchInstallation* torch
 Check preload_driver(const std::filesystem::path& libcuda);
 
 // A plugin module after its handshake. `module` is the host's own copy of the module's table, which
-// lives for the process: what a module built against an older minor version does not have reads as
-// zero, entries of `operators` lie one after the other in this host's layout.
+// lives for the process, texts included: what a module built against an older minor version does
+// not have reads as zero, entries of `operators` lie one after the other in this host's layout.
 struct PluginModule {
   std::filesystem::path path;  // empty for a linked-in module
   const OpmuxModule* module = nullptr;
+  std::filesystem::path mapped;  // `path`, or the private copy that was mapped in its place
+  bool is_unloadable = false;    // says so, and nothing that is known of it speaks against it
 };
 
-// Maps the module and shakes hands. Rules loader.open_failed, loader.no_entry, loader.abi,
-// loader.module_refused.
+// Maps the module and shakes hands. Where this process already holds another file of the same path,
+// the new file is mapped from a private copy (which is gone from the disk afterwards; $ORIGIN in
+// its run path is then of no use), so that both serve their callers. Rules loader.open_failed,
+// loader.no_entry, loader.abi, loader.module_refused. A new handshake each time.
 Result<PluginModule> open_module(const std::filesystem::path& path);
+// Unmaps a module that is unloadable and that nobody uses any more. False when the dynamic linker
+// keeps it all the same.
+bool close_module(const PluginModule& module);
 // The same handshake with an entry point that is linked in.
 Result<PluginModule> open_linked_module(OpmuxPluginOpen entry, const std::string& name);
 

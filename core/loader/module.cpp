@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -14,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/log.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/loader/loader.hpp"
+#include "core/loader/private_copy.hpp"
 #include "core/loader/process_state.hpp"
 
 namespace opmux {
@@ -34,6 +37,11 @@ struct ModuleTable {
   OpmuxModule module{};
   OpmuxDeviceServices device_services{};
   std::vector<OpmuxOperatorEntry> operators;
+  std::deque<std::string> texts;  // a module that is unmapped takes its own with it
+
+  void keep(const char*& text) {
+    if (text != nullptr) text = texts.emplace_back(text).c_str();
+  }
 };
 
 // Copies the fields that both sides know; the rest stays zero.
@@ -83,6 +91,9 @@ Result<std::unique_ptr<ModuleTable>> read_table(const OpmuxModule* foreign,
   }
   if (module.version == nullptr) module.version = "";
   if (module.build_identity == nullptr) module.build_identity = "";
+  table->keep(module.name);
+  table->keep(module.version);
+  table->keep(module.build_identity);
   module.struct_size = sizeof(OpmuxModule);
 
   if (module.operator_count > kMostOperators ||
@@ -107,6 +118,8 @@ Result<std::unique_ptr<ModuleTable>> read_table(const OpmuxModule* foreign,
                            "an entry without one of them");
     }
     known.struct_size = sizeof(OpmuxOperatorEntry);
+    table->keep(known.name);
+    table->keep(known.schema);
     table->operators.push_back(known);
     entry += entry_size;
   }
@@ -120,7 +133,7 @@ Result<std::unique_ptr<ModuleTable>> read_table(const OpmuxModule* foreign,
   return table;
 }
 
-// Modules are retired, never unloaded, and neither are their tables.
+// A late reader may still look at the table of a module that is unmapped.
 const OpmuxModule* keep_for_ever(std::unique_ptr<ModuleTable> table) {
   struct Tables {
     std::mutex mutex;
@@ -173,7 +186,24 @@ Result<PluginModule> shake_hands(OpmuxPluginOpen entry, const std::filesystem::p
   }
   Result<std::unique_ptr<ModuleTable>> table = read_table(foreign, subject);
   if (!table.ok()) return std::move(table).rejection();
-  return PluginModule{path, keep_for_ever(std::move(table).value())};
+  return PluginModule{path, keep_for_ever(std::move(table).value()), path, false};
+}
+
+// What speaks against unmapping a module that says it may be, or nothing.
+std::string reason_to_keep(const OpmuxModule& module, void* handle) {
+  for (std::uint32_t index = 0; index < module.operator_count; ++index) {
+    if (module.operators[index].device_type != OPMUX_DEVICE_CPU)
+      return "it launches device work (" + printable(module.operators[index].name) + ")";
+  }
+  if (module.bind != nullptr) return "it binds foreign libraries";
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return "the dynamic linker does not know it";
+  // What the file itself names; what those need in turn is not its own.
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_FLAGS_1 && (entry->d_un.d_val & DF_1_NODELETE) != 0)
+      return "it was linked with -z nodelete";
+  }
+  return {};
 }
 
 // dlsym also answers with what a dependency exports.
@@ -188,7 +218,14 @@ bool lives_in(void* symbol, void* handle) {
 }  // namespace
 
 Result<PluginModule> open_module(const std::filesystem::path& path) {
-  Result<void*> mapped = map_library(path, BindingMode::kNow);
+  std::filesystem::path file = path;
+  Result<void*> mapped = map_library(file, BindingMode::kNow);
+  if (!mapped.ok() && mapped.rejection().rule == rules::kLoaderChanged.id) {
+    Result<PrivateCopy> copy = PrivateCopy::of(path);
+    if (!copy.ok()) return std::move(copy).rejection();
+    file = copy->path();
+    mapped = map_library(file, BindingMode::kNow);
+  }
   if (!mapped.ok()) return std::move(mapped).rejection();
   const std::string subject = printable(path.native());
   void* const symbol = dlsym(*mapped, OPMUX_PLUGIN_ENTRY);
@@ -202,8 +239,21 @@ Result<PluginModule> open_module(const std::filesystem::path& path) {
                   "it is exported by the dependency " +
                       printable(info.dli_fname == nullptr ? "?" : info.dli_fname) + " only");
   }
-  return shake_hands(reinterpret_cast<OpmuxPluginOpen>(symbol), path, subject);
+  Result<PluginModule> module =
+      shake_hands(reinterpret_cast<OpmuxPluginOpen>(symbol), path, subject);
+  if (!module.ok()) return module;
+  module->mapped = file;
+  if ((module->module->flags & OPMUX_MODULE_UNLOADABLE) != 0) {
+    const std::string against = reason_to_keep(*module->module, *mapped);
+    module->is_unloadable = against.empty();
+    if (!against.empty()) {
+      log::warn(subject + " says that it may be unmapped, but " + against + ": it stays mapped");
+    }
+  }
+  return module;
 }
+
+bool close_module(const PluginModule& module) { return unmap_library(module.mapped); }
 
 Result<PluginModule> open_linked_module(OpmuxPluginOpen entry, const std::string& name) {
   const std::string subject = "linked-in module " + printable(name);

@@ -125,3 +125,11 @@ ProbeBinding read_binding(const Json& value) {
 std::string binding_text(const ProbeBinding& binding) { return write(binding_to_json(binding)); }
 
 }  // namespace opmux::probing
+
+namespace opmux {
+
+std::string to_text(const ForeignBinding& binding) {
+  return probing::binding_text({0, 0, binding});
+}
+
+}  // namespace opmux

@@ -37,6 +37,9 @@ struct ProbeBinding {
   ForeignBinding binding;
 };
 
+// All of a binding as text: two with the same text ask a module for the same.
+std::string to_text(const ForeignBinding& binding);
+
 // Everything that one process would hold, in route order.
 struct LoadSet {
   std::optional<TorchInstallation> torch;

@@ -175,47 +175,57 @@ Status strict_fallback(const OperatorState& state, const CallReasons& reasons) {
   return reasons.status(StatusCode::kUnsupported, state.name + ": strict mode allows no fallback");
 }
 
+void count_served(CounterBlock& block, BindingCounterCell& cell, std::uint32_t counter,
+                  const Generation& generation) noexcept {
+  BindingCounterCell::increment(cell.calls);
+  block.last_served = counter;
+  block.last_generation = &generation;
+}
+
 // The rest of the route after entries[first] did not take the call, or a strict refusal.
 // `first_answer` is what entries[first] returned, or nothing when it was not called yet.
-[[gnu::cold, gnu::noinline]] Status slow_path(const OperatorState& state,
-                                              const Generation& generation,
-                                              const DeviceRoute& route, const OpmuxCall& call,
-                                              CounterBlock& block,
-                                              std::optional<OpmuxStatus> first_answer) {
+// `modules_are_held`: by an override of this thread, so that none is unmapped. Nothing when a
+// module of the route is closing.
+[[gnu::cold, gnu::noinline]] std::optional<Status> slow_path(
+    const OperatorState& state, const Generation& generation, const DeviceRoute& route,
+    const OpmuxCall& call, CounterBlock& block, std::optional<OpmuxStatus> first_answer,
+    bool modules_are_held) {
   CallReasons reasons;
-  if (generation.strict && route.first_is_skipped) {
+  if (route.strict && route.first_is_skipped) {
     reasons.add(route.skipped.front().provider, route.skipped.front().rejection);
     return strict_fallback(state, reasons);
   }
   for (const BoundCall* binding : route.entries) {
-    BindingCounterCell& cell = block.cells[binding->counter];
+    BindingCounterCell& cell = block.cell(binding->counter);
     OpmuxStatus answer = OPMUX_UNSUPPORTED;
     if (first_answer) {
       answer = *first_answer;
       first_answer.reset();
     } else if (const CompiledCondition* refused = first_refusal(*binding, call.values)) {
-      BindingCounterCell::increment(cell.refused);
+      BindingCounterCell::increment(cell.refused_by_condition);
       reasons.add(binding->provider, condition_rejection(state, *binding, *refused, call.values));
-      if (generation.strict) return strict_fallback(state, reasons);
+      if (route.strict) return strict_fallback(state, reasons);
       continue;
     } else {
       const WorkspaceScope workspace;
-      answer = binding->call(binding->binding, &call);
+      answer =
+          modules_are_held ? binding->call(binding->binding, &call) : call_binding(*binding, call);
     }
+    if (answer == kModuleClosing && binding->module != nullptr && !modules_are_held)
+      return std::nullopt;
     if (answer == OPMUX_OK) {
-      BindingCounterCell::increment(cell.calls);
-      block.last_served = binding->counter;
-      return {};
+      count_served(block, cell, binding->counter, generation);
+      return Status();
     }
     if (answer != OPMUX_UNSUPPORTED) {
       BindingCounterCell::increment(cell.errors);
       return failure(state, *binding, answer);
     }
-    BindingCounterCell::increment(cell.refused);
+    BindingCounterCell::increment(cell.refused_by_provider);
     reasons.add(binding->provider,
                 reject(rules::kCallUnsupported, state.name + ": " + binding->provider,
                        "a call that the provider supports", module_error_or("it refused")));
-    if (generation.strict) return strict_fallback(state, reasons);
+    if (route.strict) return strict_fallback(state, reasons);
   }
   for (const SkippedBinding& skipped : route.skipped)
     reasons.add(skipped.provider, skipped.rejection);
@@ -267,19 +277,31 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
                                              const Generation& generation, const OpmuxCall& call,
                                              std::size_t slot, std::optional<OpmuxStatus> answer) {
   if (!device_and_stream_fit(call)) return device_or_stream_error(state, call);
-  const DeviceRoute& route = generation.routes[state.index][slot];
-  if (route.entries.empty()) return no_route(state, route, device_name(call.device.type));
-  return slow_path(state, generation, route, call, state.registry->counters().local(), answer);
+  const Generation* tried = &generation;
+  bool modules_are_held = false;
+  for (;;) {
+    const DeviceRoute& route = tried->routes[state.index]->devices[slot];
+    if (route.entries.empty()) return no_route(state, route, device_name(call.device.type));
+    std::optional<Status> status = slow_path(
+        state, *tried, route, call, state.registry->counters().local(), answer, modules_are_held);
+    if (status) return *std::move(status);
+    // A module closes only after another generation was published. The same one again is an
+    // override's, which holds its modules.
+    answer.reset();
+    const Generation* const next = &state.registry->for_this_thread();
+    modules_are_held = next == tried;
+    tried = next;
+  }
 }
 
 inline Status invoke(const OperatorState& state, const OpmuxValue* values, Stream stream,
                      std::uint32_t flags) {
   Registry& registry = *state.registry;
-  const Generation& generation = registry.current();
+  const Generation& generation = registry.for_this_thread();
   const OpmuxCall call = make_call(state, values, stream, flags);
   const auto slot = static_cast<std::size_t>(
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
-  const FirstBinding& first = generation.first[state.index][slot];
+  const FirstBinding& first = generation.routes[state.index]->first[slot];
   if (first.call == nullptr || !device_and_stream_fit(call) || !all_hold(first, values))
       [[unlikely]] {
     return uncommon(state, generation, call, slot, std::nullopt);
@@ -292,8 +314,7 @@ inline Status invoke(const OperatorState& state, const OpmuxValue* values, Strea
   if (answer != OPMUX_OK) [[unlikely]]
     return uncommon(state, generation, call, slot, answer);
   CounterBlock& block = registry.counters().local();
-  BindingCounterCell::increment(block.cells[first.counter].calls);
-  block.last_served = first.counter;
+  count_served(block, block.cell(first.counter), first.counter, generation);
   return {};
 }
 
@@ -401,34 +422,43 @@ Status BoxedOperator::call_provider(std::string_view provider, const OpmuxValue*
   if (!device_and_stream_fit(call)) return device_or_stream_error(*state_, call);
   const auto slot = static_cast<std::size_t>(
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
-  const Generation& generation = state_->registry->current();
-  const DeviceRoute& route = generation.routes[state_->index][slot];
-
-  DeviceRoute only;
-  for (const BoundCall* binding : route.entries) {
-    if (binding->provider == provider) only.entries.push_back(binding);
-  }
-  for (const SkippedBinding& skipped : route.skipped) {
-    if (skipped.provider == provider) only.skipped.push_back(skipped);
-  }
-  if (only.entries.empty()) {
-    if (only.skipped.empty()) {
-      only.skipped.push_back(
-          {std::string(provider), reject(rules::kRegistryNotRouted, state_->name,
-                                         "a binding of provider " + std::string(provider) + " on " +
-                                             device_name(call.device.type),
-                                         "none in the route")});
+  const Generation* tried = nullptr;
+  for (;;) {
+    const Generation& generation = state_->registry->for_this_thread();
+    const bool modules_are_held = &generation == tried;
+    tried = &generation;
+    const DeviceRoute& route = generation.routes[state_->index]->devices[slot];
+    DeviceRoute only;
+    only.strict = route.strict;
+    for (const BoundCall* binding : route.entries) {
+      if (binding->provider == provider) only.entries.push_back(binding);
     }
-    return no_route(*state_, only, device_name(call.device.type));
+    for (const SkippedBinding& skipped : route.skipped) {
+      if (skipped.provider == provider) only.skipped.push_back(skipped);
+    }
+    if (only.entries.empty()) {
+      if (only.skipped.empty()) {
+        only.skipped.push_back(
+            {std::string(provider), reject(rules::kRegistryNotRouted, state_->name,
+                                           "a binding of provider " + std::string(provider) +
+                                               " on " + device_name(call.device.type),
+                                           "none in the route")});
+      }
+      return no_route(*state_, only, device_name(call.device.type));
+    }
+    std::optional<Status> status =
+        slow_path(*state_, generation, only, call, state_->registry->counters().local(),
+                  std::nullopt, modules_are_held);
+    if (status) return *std::move(status);
   }
-  return slow_path(*state_, generation, only, call, state_->registry->counters().local(),
-                   std::nullopt);
 }
 
-std::string BoxedOperator::last_provider() const {
-  const std::uint32_t counter = state_->registry->counters().local().last_served;
-  const BoundCall* binding = state_->registry->binding_of(counter);
-  return binding == nullptr ? std::string() : binding->provider;
+LastCall BoxedOperator::last_call() const {
+  const CounterBlock& block = state_->registry->counters().local();
+  if (block.last_generation == nullptr) return {};
+  return {state_->registry->provider_of(block.last_served), block.last_generation->number};
 }
+
+std::string BoxedOperator::last_provider() const { return last_call().provider; }
 
 }  // namespace opmux

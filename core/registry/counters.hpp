@@ -13,30 +13,56 @@
 
 namespace opmux {
 
+struct Generation;
+
 struct BindingCounts {
   std::uint64_t calls = 0;
-  std::uint64_t refused = 0;
+  std::uint64_t refused_by_condition = 0;
+  std::uint64_t refused_by_provider = 0;
+  std::uint64_t quarantined = 0;  // calls that passed it by while it was in quarantine
   std::uint64_t errors = 0;
+  std::uint64_t shadow_calls = 0;
+  std::uint64_t shadow_differences = 0;
+  std::uint64_t shadow_errors = 0;
 };
 
-// Written by one thread, read by any.
-struct BindingCounterCell {
+// Written by one thread, read by any. One cache line.
+struct alignas(64) BindingCounterCell {
   std::atomic<std::uint64_t> calls{0};
-  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> refused_by_condition{0};
+  std::atomic<std::uint64_t> refused_by_provider{0};
+  std::atomic<std::uint64_t> quarantined{0};
   std::atomic<std::uint64_t> errors{0};
+  std::atomic<std::uint64_t> shadow_calls{0};
+  std::atomic<std::uint64_t> shadow_differences{0};
+  std::atomic<std::uint64_t> shadow_errors{0};
 
   static void increment(std::atomic<std::uint64_t>& cell) noexcept {
     cell.store(cell.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 };
 
-class Counters;
+// One thread's cells of one Counters, and what the thread called last.
+class CounterBlock {
+ public:
+  BindingCounterCell& cell(std::uint32_t counter) noexcept {
+    if (counter < size_) [[likely]]
+      return cells_[counter];
+    return grow(counter);
+  }
 
-// One thread's cells of one Counters.
-struct CounterBlock {
-  explicit CounterBlock(std::size_t size) : cells(size) {}
-  std::vector<BindingCounterCell> cells;
-  std::uint32_t last_served = UINT32_MAX;  // read by the owning thread only
+  // Read by the owning thread only.
+  std::uint32_t last_served = UINT32_MAX;
+  const Generation* last_generation = nullptr;
+
+ private:
+  friend class Counters;
+  BindingCounterCell& grow(std::uint32_t counter) noexcept;
+
+  // Replaced by its owner under the mutex that readers hold; the owner reads it without.
+  std::unique_ptr<BindingCounterCell[]> cells_;
+  std::uint32_t size_ = 0;
+  std::mutex mutex_;
 };
 
 // Which block this thread used last; one compare finds it again.
@@ -48,8 +74,7 @@ extern thread_local constinit CounterCache counter_cache __attribute__((tls_mode
 
 class Counters {
  public:
-  // `size` is the number of bindings that can ever be counted, fixed for the object's life.
-  explicit Counters(std::size_t size);
+  Counters();
 
   // The calling thread's block; allocated at the thread's first call.
   CounterBlock& local() noexcept {
@@ -58,13 +83,12 @@ class Counters {
     return local_slow();
   }
 
-  BindingCounts sum(std::uint32_t binding) const;
+  BindingCounts sum(std::uint32_t counter) const;
 
  private:
   CounterBlock& local_slow() noexcept;
 
   const std::uint64_t serial_;  // never reused, so that a stale cache cannot match
-  const std::size_t size_;
   mutable std::mutex mutex_;
   // A block outlives its thread, so no count is lost.
   std::vector<std::unique_ptr<CounterBlock>> blocks_;

@@ -129,81 +129,210 @@ Result<std::unique_ptr<OperatorState>> make_state(const OperatorDeclaration& dec
   return state;
 }
 
-FirstBinding first_binding(const DeviceRoute& route, bool strict) {
-  if (route.entries.empty() || (strict && route.first_is_skipped)) return {};
+// Counts itself in, so that the module is not unmapped under it.
+OpmuxStatus call_counted(void* self, const OpmuxCall* call) {
+  const auto& binding = *static_cast<const BoundCall*>(self);
+  const ModuleHold hold(*binding.module);
+  if (!hold) return kModuleClosing;
+  const OpmuxStatus answer = binding.call(binding.binding, call);
+  return answer == kModuleClosing ? OPMUX_ERROR_AFTER_LAUNCH : answer;
+}
+
+FirstBinding first_binding(const DeviceRoute& route) {
+  if (route.entries.empty() || (route.strict && route.first_is_skipped)) return {};
   const BoundCall& bound = *route.entries.front();
-  return {bound.call, bound.binding, bound.conditions.data(),
+  const bool is_counted = bound.module != nullptr;
+  return {is_counted ? &call_counted : bound.call,
+          is_counted ? const_cast<BoundCall*>(&bound) : bound.binding, bound.conditions.data(),
           static_cast<std::uint32_t>(bound.conditions.size()), bound.counter};
+}
+
+bool is_same(const Rejection& a, const Rejection& b) {
+  return a.stage == b.stage && a.rule == b.rule && a.subject == b.subject &&
+         a.expected == b.expected && a.found == b.found && a.hint == b.hint;
+}
+
+bool is_same(const DeviceRoute& a, const DeviceRoute& b) {
+  return a.strict == b.strict && a.first_is_skipped == b.first_is_skipped &&
+         a.entries == b.entries &&
+         std::equal(a.skipped.begin(), a.skipped.end(), b.skipped.begin(), b.skipped.end(),
+                    [](const SkippedBinding& left, const SkippedBinding& right) {
+                      return left.provider == right.provider &&
+                             is_same(left.rejection, right.rejection);
+                    });
+}
+
+DeviceRoutes gone(const OperatorState& state, std::uint64_t number) {
+  DeviceRoutes devices;
+  for (DeviceRoute& route : devices) {
+    route.skipped.push_back(
+        {"the manifests", reject(rules::kRegistryRemovedOperator, state.name, "a declaration",
+                                 "none since generation " + std::to_string(number))});
+  }
+  return devices;
 }
 
 }  // namespace
 
-Registry::Registry(std::size_t counter_count) : host_(host_services()), counters_(counter_count) {}
+OpmuxStatus call_binding(const BoundCall& binding, const OpmuxCall& call) {
+  return binding.module == nullptr ? binding.call(binding.binding, &call)
+                                   : call_counted(const_cast<BoundCall*>(&binding), &call);
+}
 
-Registry& Registry::create(const std::vector<OperatorDeclaration>& declarations,
-                           std::size_t counter_count, std::vector<Rejection>& rejections) {
+Registry::Registry() : host_(host_services()) {
+  auto empty = std::make_unique<Generation>();
+  empty->operators = std::make_shared<const OperatorList>();
+  current_.store(empty.get(), std::memory_order_release);
+  generations_.push_back(std::move(empty));
+}
+
+Registry& Registry::create() {
   // Never destroyed, so that calls from static destructors and other threads at exit stay defined.
   static auto* const all = new std::vector<std::unique_ptr<Registry>>;
   static auto* const all_mutex = new std::mutex;
 
-  std::unique_ptr<Registry> registry(new Registry(counter_count));
-  for (const OperatorDeclaration& declaration : declarations) {
-    Result<std::unique_ptr<OperatorState>> state = make_state(declaration);
-    if (!state.ok()) {
-      rejections.push_back(state.rejection());
-      continue;
-    }
-    registry->operators_.push_back(std::move(*state));
-  }
-  std::sort(registry->operators_.begin(), registry->operators_.end(),
-            [](const auto& a, const auto& b) { return a->name < b->name; });
-  for (std::size_t index = 0; index < registry->operators_.size(); ++index) {
-    registry->operators_[index]->registry = registry.get();
-    registry->operators_[index]->index = static_cast<std::uint32_t>(index);
-  }
-  auto empty = std::make_unique<Generation>();
-  empty->routes.resize(registry->operators_.size());
-  registry->publish(std::move(empty));
-
+  std::unique_ptr<Registry> registry(new Registry);
   const std::lock_guard lock(*all_mutex);
   all->push_back(std::move(registry));
   return *all->back();
 }
 
-void Registry::publish(std::unique_ptr<Generation> generation) {
-  generation->routes.resize(operators_.size());
-  generation->first.resize(operators_.size());
-  for (std::size_t index = 0; index < generation->routes.size(); ++index) {
-    for (std::size_t slot = 0; slot < kDeviceSlots; ++slot) {
-      generation->first[index][slot] =
-          first_binding(generation->routes[index][slot], generation->strict);
-    }
-  }
+OperatorList Registry::declare(const std::vector<OperatorDeclaration>& declarations,
+                               std::vector<Rejection>& rejections) {
   const std::lock_guard lock(mutex_);
+  OperatorList declared;
+  for (const OperatorDeclaration& declaration : declarations) {
+    if (const auto known = states_by_name_.find(declaration.name); known != states_by_name_.end()) {
+      if (known->second->schema_text == declaration.schema_text ||
+          schema::to_string(known->second->schema) == schema::to_string(declaration.schema)) {
+        declared.push_back(known->second);
+        continue;
+      }
+      rejections.push_back(
+          reject(rules::kRegistryRedeclaredOperator,
+                 to_string(declaration.location) + ": operator " + declaration.name,
+                 known->second->schema_text, declaration.schema_text));
+      declared.push_back(nullptr);
+      continue;
+    }
+    Result<std::unique_ptr<OperatorState>> state = make_state(declaration);
+    if (!state.ok()) {
+      rejections.push_back(state.rejection());
+      declared.push_back(nullptr);
+      continue;
+    }
+    (*state)->registry = this;
+    (*state)->index = static_cast<std::uint32_t>(states_.size());
+    states_.push_back(std::move(*state));
+    states_by_name_.emplace(declaration.name, states_.back().get());
+    declared.push_back(states_.back().get());
+  }
+  routes_.resize(states_.size());
+  return declared;
+}
+
+const OperatorRoute* Registry::intern(std::size_t index, DeviceRoutes devices) {
+  // Reasons may differ without end; routes that come back are among the latest.
+  constexpr std::size_t kLatest = 16;
+  auto& known = routes_[index];
+  const std::size_t first = known.size() > kLatest ? known.size() - kLatest : 0;
+  for (std::size_t at = known.size(); at-- > first;) {
+    if (is_same(known[at]->devices[0], devices[0]) && is_same(known[at]->devices[1], devices[1]))
+      return known[at].get();
+  }
+  auto route = std::make_unique<OperatorRoute>();
+  route->devices = std::move(devices);
+  for (std::size_t slot = 0; slot < kDeviceSlots; ++slot)
+    route->first[slot] = first_binding(route->devices[slot]);
+  known.push_back(std::move(route));
+  return known.back().get();
+}
+
+std::unique_ptr<Generation> Registry::make_generation(RouteSet routes) {
+  const Generation& current = *current_.load(std::memory_order_relaxed);
+  auto generation = std::make_unique<Generation>();
+  generation->strict = routes.strict;
+  OperatorList operators;
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const OperatorState& state = *states_[index];
+    const auto written = routes.routes.find(&state);
+    if (written != routes.routes.end()) {
+      generation->routes.push_back(intern(index, std::move(written->second)));
+      operators.push_back(&state);
+      continue;
+    }
+    // Told as gone since it went: the route of the current generation is kept where it says so.
+    const bool was_there =
+        index >= current.routes.size() ||
+        std::binary_search(
+            current.operators->begin(), current.operators->end(), &state,
+            [](const OperatorState* a, const OperatorState* b) { return a->name < b->name; });
+    generation->routes.push_back(was_there ? intern(index, gone(state, next_number_))
+                                           : current.routes[index]);
+  }
+  std::sort(operators.begin(), operators.end(),
+            [](const OperatorState* a, const OperatorState* b) { return a->name < b->name; });
+  generation->operators = operators == *current.operators
+                              ? current.operators
+                              : std::make_shared<const OperatorList>(std::move(operators));
+  return generation;
+}
+
+const Generation& Registry::publish(RouteSet routes) {
+  const std::lock_guard lock(mutex_);
+  const Generation& current = *current_.load(std::memory_order_relaxed);
+  std::unique_ptr<Generation> generation = make_generation(std::move(routes));
+  if (current.number != 0 && generation->strict == current.strict &&
+      generation->routes == current.routes && generation->operators == current.operators) {
+    return current;
+  }
   generation->number = next_number_++;
   generations_.push_back(std::move(generation));
   current_.store(generations_.back().get(), std::memory_order_release);
+  return *generations_.back();
 }
 
-BoundCall& Registry::add_binding(BoundCall binding) {
+const Generation& Registry::prepare(RouteSet routes) {
   const std::lock_guard lock(mutex_);
-  bindings_.push_back(std::make_unique<BoundCall>(std::move(binding)));
-  return *bindings_.back();
+  std::unique_ptr<Generation> generation = make_generation(std::move(routes));
+  generation->number = current_.load(std::memory_order_relaxed)->number;
+  generations_.push_back(std::move(generation));
+  return *generations_.back();
+}
+
+const BoundCall* Registry::find_binding(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = bindings_.find(key);
+  return known == bindings_.end() ? nullptr : known->second.get();
+}
+
+BoundCall& Registry::add_binding(std::string key, BoundCall binding) {
+  const std::lock_guard lock(mutex_);
+  auto made = std::make_unique<BoundCall>(std::move(binding));
+  return *bindings_.emplace(std::move(key), std::move(made)).first->second;
 }
 
 const OperatorState* Registry::find(std::string_view name) const {
+  const OperatorList& operators = this->operators();
   const auto at = std::lower_bound(
-      operators_.begin(), operators_.end(), name,
-      [](const auto& state, std::string_view wanted) { return state->name < wanted; });
-  return at != operators_.end() && (*at)->name == name ? at->get() : nullptr;
+      operators.begin(), operators.end(), name,
+      [](const OperatorState* state, std::string_view wanted) { return state->name < wanted; });
+  return at != operators.end() && (*at)->name == name ? *at : nullptr;
 }
 
-const BoundCall* Registry::binding_of(std::uint32_t counter) const {
+std::uint32_t Registry::counter_of(const std::string& operator_name, const std::string& provider,
+                                   const std::string& device) {
   const std::lock_guard lock(mutex_);
-  for (const auto& binding : bindings_) {
-    if (binding->counter == counter) return binding.get();
-  }
-  return nullptr;
+  const std::string name = operator_name + '\n' + provider + '\n' + device;
+  const auto [at, is_new] =
+      counters_by_name_.emplace(name, static_cast<std::uint32_t>(counter_providers_.size()));
+  if (is_new) counter_providers_.push_back(provider);
+  return at->second;
+}
+
+std::string Registry::provider_of(std::uint32_t counter) const {
+  const std::lock_guard lock(mutex_);
+  return counter < counter_providers_.size() ? counter_providers_[counter] : std::string();
 }
 
 }  // namespace opmux

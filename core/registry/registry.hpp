@@ -3,27 +3,31 @@
 // Operators, their routes, and the call.
 //
 // A generation is one immutable set of all routes. publish() swaps one atomic pointer; a call loads
-// it once and uses that generation to its end. Generations, bindings and registries are never
-// freed: a caller may still be inside one, and a few kilobytes per published generation is the
-// stated price for calls without reference counts.
+// it once and uses that generation to its end. Generations, routes, bindings and registries are
+// never freed: a caller may still be inside one. Routes are shared by the generations that have
+// them in common, so that a generation costs a pointer per operator.
 //
-// Thread safety: calls and report functions may run concurrently with publish(); publish() is
-// serialised by a mutex.
+// Thread safety: calls and report functions may run concurrently with declare() and publish();
+// those two are serialised by a mutex.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "core/base/result.hpp"
 #include "core/manifest/manifest.hpp"
 #include "core/registry/condition.hpp"
 #include "core/registry/counters.hpp"
+#include "core/registry/module_use.hpp"
 #include "opmux/operator.hpp"
 #include "opmux/plugin.h"
 
@@ -39,7 +43,16 @@ struct BoundCall {
   std::uint32_t counter = 0;  // index into Counters
   std::vector<CompiledCondition> conditions;
   std::string provider;
+  std::uint32_t copies = 0;     // device copies into outputs that one call makes
+  ModuleUse* module = nullptr;  // counts the calls inside a module that may be unmapped, else null
 };
+
+// What a counted call answers when its module is closing: the generation was replaced, the call is
+// to start again. Of bindings with a `module` only.
+inline constexpr OpmuxStatus kModuleClosing = -0x4f504d58;
+
+// The binding's answer, counted where its module may be unmapped.
+OpmuxStatus call_binding(const BoundCall& binding, const OpmuxCall& call);
 
 // A binding that stands in the route and cannot serve, with the reason found when it was checked.
 struct SkippedBinding {
@@ -52,13 +65,16 @@ struct DeviceRoute {
   std::vector<const BoundCall*> entries;  // in order
   std::vector<SkippedBinding> skipped;    // in order
   bool first_is_skipped = false;          // the head of the route is a skipped binding
+  bool strict = false;                    // every fallback is an error
 };
 
 enum class DeviceSlot : std::uint32_t { kCpu = 0, kCuda = 1 };
 inline constexpr std::size_t kDeviceSlots = 2;
+using DeviceRoutes = std::array<DeviceRoute, kDeviceSlots>;
 
 // What the common case of a call needs of a DeviceRoute, in half a cache line. `call` is null where
-// there is no binding, or where strict mode refuses because the head of the route is skipped.
+// calls must take the slow path: where there is no binding, or where strict mode refuses because
+// the head of the route is skipped.
 struct FirstBinding {
   OpmuxStatus (*call)(void* binding, const OpmuxCall* call) = nullptr;
   void* binding = nullptr;
@@ -67,11 +83,30 @@ struct FirstBinding {
   std::uint32_t counter = 0;
 };
 
+// The routes of one operator. Immutable once it is part of a generation.
+struct OperatorRoute {
+  std::array<FirstBinding, kDeviceSlots> first;
+  DeviceRoutes devices;
+};
+
+namespace detail {
+struct OperatorState;
+}
+
+using OperatorList = std::vector<const detail::OperatorState*>;
+
 struct Generation {
-  std::uint64_t number = 0;  // set by publish
+  std::uint64_t number = 0;
   bool strict = false;
-  std::vector<std::array<DeviceRoute, kDeviceSlots>> routes;  // by operator index
-  std::vector<std::array<FirstBinding, kDeviceSlots>> first;  // parallel to routes, made by publish
+  std::vector<const OperatorRoute*> routes;       // by operator index
+  std::shared_ptr<const OperatorList> operators;  // that it declares, sorted by name
+};
+
+// What publish() makes a generation of.
+struct RouteSet {
+  bool strict = false;
+  // Of the declared operators; the others of the registry get a route that says that they are gone.
+  std::map<const detail::OperatorState*, DeviceRoutes> routes;
 };
 
 namespace detail {
@@ -96,43 +131,106 @@ struct OperatorState {
 
 class Registry {
  public:
-  // Lives for the process. Declarations whose schema has an argument type that calls cannot carry
-  // are refused.
-  static Registry& create(const std::vector<OperatorDeclaration>& declarations,
-                          std::size_t counter_count, std::vector<Rejection>& rejections);
+  // Lives for the process.
+  static Registry& create();
 
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Takes ownership for ever and makes `generation` the one that calls use from now on.
-  void publish(std::unique_ptr<Generation> generation);
+  // The state of each declaration, in their order; a new one for a name that is new. Null where a
+  // declaration is refused, with the reason in `rejections`: its schema has an argument type that
+  // calls cannot carry (manifest.schema), or it is not the one that handles were resolved with
+  // (registry.redeclared_operator). Seen by find() from the next publish() on.
+  OperatorList declare(const std::vector<OperatorDeclaration>& declarations,
+                       std::vector<Rejection>& rejections);
+
+  // Makes `routes` the generation that calls use from now on, and keeps it for ever. Without a
+  // difference to the current generation nothing happens. The current generation.
+  const Generation& publish(RouteSet routes);
+  // The generation that publish() would make, with the current one's number; calls do not use it.
+  const Generation& prepare(RouteSet routes);
   const Generation& current() const noexcept { return *current_.load(std::memory_order_acquire); }
+  // The generation of a call that starts now on this thread: the current one, or an override's.
+  const Generation& for_this_thread() const noexcept;
 
-  // A binding record that lives for the process.
-  BoundCall& add_binding(BoundCall binding);
+  // The binding record of this key, made by `make` when there is none yet. Lives for the process.
+  // The key must tell apart all that a call could tell apart.
+  const BoundCall* find_binding(const std::string& key) const;
+  BoundCall& add_binding(std::string key, BoundCall binding);
 
+  // An operator of the current generation; null when it has none of this name.
   const detail::OperatorState* find(std::string_view name) const;
-  const std::vector<std::unique_ptr<detail::OperatorState>>& operators() const noexcept {
-    return operators_;
-  }
+  const OperatorList& operators() const noexcept { return *current().operators; }
 
   Counters& counters() noexcept { return counters_; }
+  const Counters& counters() const noexcept { return counters_; }
+  // The same for the same binding in every generation, so that its counts go on.
+  std::uint32_t counter_of(const std::string& operator_name, const std::string& provider,
+                           const std::string& device);
+  // The provider of this counter; empty when it never was given out.
+  std::string provider_of(std::uint32_t counter) const;
   const OpmuxHost* host() const noexcept { return host_; }
-  // Provider of the binding with this counter; null when it never was bound.
-  const BoundCall* binding_of(std::uint32_t counter) const;
 
  private:
-  explicit Registry(std::size_t counter_count);
+  Registry();
+  const OperatorRoute* intern(std::size_t index, DeviceRoutes devices);
+  std::unique_ptr<Generation> make_generation(RouteSet routes);
 
   std::atomic<const Generation*> current_{nullptr};
   const OpmuxHost* const host_;
   Counters counters_;
-  std::vector<std::unique_ptr<detail::OperatorState>>
-      operators_;  // sorted by name, fixed after create()
   mutable std::mutex mutex_;
+  // By index; a state is never removed and an index never given out again.
+  std::vector<std::unique_ptr<detail::OperatorState>> states_;
+  std::map<std::string, detail::OperatorState*, std::less<>> states_by_name_;
   std::uint64_t next_number_ = 1;
   std::vector<std::unique_ptr<const Generation>> generations_;
-  std::vector<std::unique_ptr<BoundCall>> bindings_;
+  std::vector<std::vector<std::unique_ptr<const OperatorRoute>>> routes_;  // by operator index
+  std::map<std::string, std::unique_ptr<BoundCall>> bindings_;
+  std::map<std::string, std::uint32_t> counters_by_name_;
+  std::vector<std::string> counter_providers_;
+};
+
+namespace detail {
+
+// One override of a thread, innermost first. Owned by its scope; one that ends on another thread is
+// marked and stays, since only its own thread may change the list.
+struct Override {
+  const Registry* registry;
+  const Generation* generation;
+  Override* outer;
+  std::atomic<bool> ended{false};
+};
+extern thread_local constinit Override* innermost_override
+    __attribute__((tls_model("initial-exec")));
+
+}  // namespace detail
+
+inline const Generation& Registry::for_this_thread() const noexcept {
+  for (const detail::Override* at = detail::innermost_override; at != nullptr; at = at->outer) {
+    if (at->registry == this && !at->ended.load(std::memory_order_relaxed)) return *at->generation;
+  }
+  return current();
+}
+
+// While it lives, calls of its thread to operators of `registry` use `generation`. Scopes nest; the
+// innermost counts. Thread safety: may be moved and destroyed anywhere; where that is another
+// thread than its own, the override ends just the same.
+class OverrideScope {
+ public:
+  // Nothing when a module of `generation` is closing.
+  static std::optional<OverrideScope> make(const Registry& registry, const Generation& generation);
+  OverrideScope(OverrideScope&& other) noexcept;
+  OverrideScope& operator=(OverrideScope&&) = delete;
+  ~OverrideScope();
+
+ private:
+  OverrideScope(const Registry& registry, const Generation& generation,
+                std::vector<ModuleHold> holds);
+
+  detail::Override* override_;
+  std::vector<ModuleHold> holds_;  // modules of the generation that may be unmapped
+  std::thread::id thread_;
 };
 
 }  // namespace opmux

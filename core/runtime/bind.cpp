@@ -13,6 +13,7 @@
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/loader/binding.hpp"
+#include "core/runtime/modules.hpp"
 
 namespace opmux {
 namespace {
@@ -53,9 +54,12 @@ DefinedNamespaces& defined_namespaces() {
 // Maps each library and module at most once and remembers why one could not be mapped.
 class Mapper {
  public:
-  Mapper(const Plan& plan, const LoadSet& load_set, const std::vector<Registration>& registrations,
-         const PluginModule& native)
-      : plan_(plan), load_set_(load_set), registrations_(registrations), native_(native) {}
+  explicit Mapper(const BindContext& context)
+      : plan_(context.plan),
+        load_set_(context.load_set),
+        registrations_(context.registrations),
+        native_(context.native),
+        user_(context.user) {}
 
   // Null for a verdict without a library.
   Result<void*> map_library_of(const Verdict& verdict) {
@@ -66,14 +70,14 @@ class Mapper {
     return libraries_.emplace(path, map_new_library(verdict)).first->second;
   }
 
-  Result<PluginModule> module_of(const ProviderPlan& provider) {
-    if (provider.linked_in) return native_;
+  Result<OpenModule> module_of(const ProviderPlan& provider) {
+    if (provider.linked_in) return OpenModule{native_, nullptr};
     if (const auto known = modules_.find(provider.module); known != modules_.end())
       return known->second;
     Check torch = provider.uses_torch ? preload() : std::nullopt;
-    Result<PluginModule> module =
-        torch ? Result<PluginModule>(std::move(*torch)) : open_module(provider.module);
-    if (module.ok()) opened_.push_back(*module);
+    Result<OpenModule> module =
+        torch ? Result<OpenModule>(std::move(*torch)) : use_module(provider.module, user_);
+    if (module.ok()) opened_.push_back(module->module);
     return modules_.emplace(provider.module, std::move(module)).first->second;
   }
 
@@ -174,71 +178,97 @@ class Mapper {
   const LoadSet& load_set_;
   const std::vector<Registration>& registrations_;
   const PluginModule& native_;
+  const void* const user_;
   bool preloaded_ = false;
   Check preload_result_;
   bool python_preloaded_ = false;
   Check python_result_;
   std::map<fs::path, Result<void*>> libraries_;
-  std::map<fs::path, Result<PluginModule>> modules_;
+  std::map<fs::path, Result<OpenModule>> modules_;
   std::vector<PluginModule> opened_;
 };
 
-Result<OpmuxBound> bind_one(const Verdict& verdict, const ProviderPlan& provider,
-                            const OperatorDeclaration& declaration, Mapper& mapper) {
-  Result<PluginModule> module = mapper.module_of(provider);
-  if (!module.ok()) return module.rejection();
+// All that tells a binding apart from another one of the same operator, provider and device: the
+// files and what they are asked to do.
+std::string binding_key(const Verdict& verdict, const ProviderPlan& provider,
+                        const OpenModule& module, const ForeignBinding& binding) {
+  std::string key = verdict.operator_name + '\n' + provider.manifest->provider + '\n' +
+                    verdict.device + '\n' + module.module.path.native() + '\n' +
+                    std::to_string(module.serial) + '\n';
+  if (verdict.library) {
+    key += verdict.library->path.native() + '\n' + to_string(verdict.library_identity) + '\n' +
+           to_text(binding) + '\n';
+  } else {
+    key += std::get<ModuleContract>(verdict.alternative->contract).operator_name + '\n';
+  }
+  for (const Condition& condition : verdict.alternative->when) key += condition.text + '\n';
+  return key;
+}
+
+Result<const BoundCall*> bind_one(const Verdict& verdict, const ProviderPlan& provider,
+                                  const OperatorDeclaration& declaration, std::uint32_t counter,
+                                  Mapper& mapper, Registry& registry) {
+  Result<OpenModule> module = mapper.module_of(provider);
+  if (!module.ok()) return std::move(module).rejection();
   Result<void*> library = mapper.map_library_of(verdict);
   if (!library.ok()) return std::move(library).rejection();
-  if (std::holds_alternative<ModuleContract>(verdict.alternative->contract))
-    return bind_own(*module, verdict);
-  const ForeignBinding binding =
-      foreign_binding(*verdict.alternative, declaration, verdict.mangled);
+  const bool is_own = std::holds_alternative<ModuleContract>(verdict.alternative->contract);
+  ForeignBinding foreign;
+  if (!is_own) foreign = foreign_binding(*verdict.alternative, declaration, verdict.mangled);
+  const std::string key = binding_key(verdict, provider, *module, foreign);
+  if (const BoundCall* known = registry.find_binding(key)) return known;
+
   std::vector<void*> symbols;
-  if (!binding.mangled.empty()) {
-    Result<std::vector<void*>> resolved = resolve_symbols(*library, verdict.library->path, binding);
+  if (!foreign.mangled.empty()) {
+    Result<std::vector<void*>> resolved = resolve_symbols(*library, verdict.library->path, foreign);
     if (!resolved.ok()) return std::move(resolved).rejection();
     symbols = *std::move(resolved);
   }
-  return bind_foreign(*module, binding, symbols);
+  const Result<OpmuxBound> bound =
+      is_own ? bind_own(module->module, verdict) : bind_foreign(module->module, foreign, symbols);
+  if (!bound.ok()) return bound.rejection();
+  BoundCall call;
+  call.call = bound->call;
+  call.binding = bound->binding;
+  call.device_type = device_type_of(verdict.device);
+  call.counter = counter;
+  call.provider = provider.manifest->provider;
+  call.copies = bound->copies;
+  call.module = module->use;
+  for (const Condition& condition : verdict.alternative->when)
+    call.conditions.push_back(compile_condition(condition));
+  return &registry.add_binding(key, std::move(call));
 }
 
 }  // namespace
 
-Bindings bind_verdicts(std::vector<Verdict>& verdicts, const Plan& plan, const LoadSet& load_set,
-                       const std::vector<Registration>& registrations, const ManifestSet& manifests,
-                       const PluginModule& native, Registry& registry, bool load) {
+Bindings bind_verdicts(const BindContext& context) {
   Bindings bindings;
-  bindings.calls.resize(verdicts.size(), nullptr);
-  bindings.copies.resize(verdicts.size(), 0);
+  bindings.calls.resize(context.verdicts.size(), nullptr);
   const std::lock_guard lock(defined_namespaces().mutex);
-  Mapper mapper(plan, load_set, registrations, native);
-  for (std::size_t index = 0; index < verdicts.size(); ++index) {
-    Verdict& verdict = verdicts[index];
-    if (!verdict.rejection && registry.find(verdict.operator_name) == nullptr) {
+  Mapper mapper(context);
+  for (std::size_t index = 0; index < context.verdicts.size(); ++index) {
+    Verdict& verdict = context.verdicts[index];
+    const ProviderPlan& provider = context.plan.providers[verdict.provider];
+    bindings.counters.push_back(context.registry.counter_of(
+        verdict.operator_name, provider.manifest->provider, verdict.device));
+    const OperatorDeclaration* const declaration =
+        context.manifests.find_declaration(verdict.operator_name);
+    const auto at = static_cast<std::size_t>(declaration - context.manifests.declarations.data());
+    if (!verdict.rejection && context.operators[at] == nullptr) {
       verdict.rejection = reject(rules::kRegistryUnknownOperator, verdict.operator_name,
                                  "a declaration that calls can carry", "one that was refused",
                                  "Correct the declaration; its rejection says where.");
     }
     if (verdict.rejection || verdict.stub_driver) continue;
-    const ProviderPlan& provider = plan.providers[verdict.provider];
-    if (!load && !provider.linked_in) continue;
-    const OperatorDeclaration* declaration = manifests.find_declaration(verdict.operator_name);
-    Result<OpmuxBound> bound = bind_one(verdict, provider, *declaration, mapper);
-    if (!bound.ok()) {
+    if (!context.load && !provider.linked_in) continue;
+    Result<const BoundCall*> bound = bind_one(verdict, provider, *declaration,
+                                              bindings.counters.back(), mapper, context.registry);
+    if (bound.ok()) {
+      bindings.calls[index] = *bound;
+    } else {
       verdict.rejection = std::move(bound).rejection();
-      continue;
     }
-    BoundCall call;
-    call.call = bound->call;
-    call.binding = bound->binding;
-    call.device_type = device_type_of(verdict.device);
-    call.counter = static_cast<std::uint32_t>(index);
-    call.provider = provider.manifest->provider;
-    for (const Condition& condition : verdict.alternative->when) {
-      call.conditions.push_back(compile_condition(condition));
-    }
-    bindings.calls[index] = &registry.add_binding(std::move(call));
-    bindings.copies[index] = bound->copies;
   }
   bindings.modules = mapper.opened();
   return bindings;

@@ -16,15 +16,26 @@ namespace opmux {
 struct Bindings {
   // Parallel to the verdicts; null where nothing can be called.
   std::vector<const BoundCall*> calls;
-  std::vector<std::uint32_t> copies;
-  std::vector<PluginModule> modules;  // mapped ones
+  std::vector<std::uint32_t> counters;  // parallel to the verdicts
+  std::vector<PluginModule> modules;    // mapped ones
 };
 
-// Usable verdicts that cannot be bound become rejections. With `load` false, and for verdicts of a
-// stub driver, only the linked-in module is bound. The counter of a binding is its verdict's index.
-// `registrations` are the probe's, of this load set. One runtime at a time: others wait.
-Bindings bind_verdicts(std::vector<Verdict>& verdicts, const Plan& plan, const LoadSet& load_set,
-                       const std::vector<Registration>& registrations, const ManifestSet& manifests,
-                       const PluginModule& native, Registry& registry, bool load);
+struct BindContext {
+  std::vector<Verdict>& verdicts;
+  const Plan& plan;
+  const LoadSet& load_set;
+  const std::vector<Registration>& registrations;  // the probe's, of this load set
+  const ManifestSet& manifests;
+  const OperatorList& operators;  // parallel to the manifests' declarations
+  const PluginModule& native;
+  Registry& registry;
+  const void* user;  // of the modules (modules.hpp)
+  // False: only the linked-in module is bound.
+  bool load;
+};
+
+// Usable verdicts that cannot be bound become rejections; those of a stub driver stay unbound. A
+// binding that the registry has already is used again. One runtime at a time: others wait.
+Bindings bind_verdicts(const BindContext& context);
 
 }  // namespace opmux

@@ -14,9 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Providers whose module is linked into this program.
-bool is_linked_in(const std::string& plugin) { return plugin == "native"; }
-
 // Functions of a library need torch only where the manifest says so.
 bool has_dispatcher_contract(const Manifest& manifest) {
   for (const OperatorBinding& binding : manifest.operators) {
@@ -147,6 +144,8 @@ bool any_library_found(const ProviderPlan& provider) {
 }
 
 }  // namespace
+
+bool is_linked_in(const std::string& plugin) { return plugin == "native"; }
 
 bool serves_without_library(const Manifest& manifest) {
   return manifest.libraries.empty() ||

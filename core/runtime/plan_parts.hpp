@@ -10,6 +10,9 @@
 
 namespace opmux {
 
+// The plugin module of this name is part of this program.
+bool is_linked_in(const std::string& plugin);
+
 // Its plugin module has work to do whatever becomes of the libraries.
 bool serves_without_library(const Manifest& manifest);
 

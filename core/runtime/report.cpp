@@ -3,16 +3,18 @@
 #include <utility>
 #include <variant>
 
+#include "core/runtime/modules.hpp"
 #include "core/runtime/state.hpp"
 #include "core/runtime/version.hpp"
 
 namespace opmux {
 namespace {
 
-BindingReport report_binding(const Runtime::State& state, std::size_t index, bool routed) {
-  const Verdict& verdict = state.verdicts[index];
+BindingReport report_binding(const Preparation& preparation, const Counters& counters,
+                             std::size_t index, bool routed) {
+  const Verdict& verdict = preparation.verdicts[index];
   BindingReport report;
-  report.provider = state.manifests.providers[verdict.provider].provider;
+  report.provider = preparation.manifests.providers[verdict.provider].provider;
   report.device = verdict.device;
   report.contract = contract_name(verdict.alternative->contract);
   if (verdict.library) {
@@ -21,46 +23,53 @@ BindingReport report_binding(const Runtime::State& state, std::size_t index, boo
       report.distribution = verdict.library->distribution + " " + verdict.library->version;
     }
   } else if (std::holds_alternative<ModuleContract>(verdict.alternative->contract) &&
-             !state.plan.providers[verdict.provider].module.empty()) {
-    report.library = state.plan.providers[verdict.provider].module.string();
+             !preparation.plan.providers[verdict.provider].module.empty()) {
+    report.library = preparation.plan.providers[verdict.provider].module.string();
   }
   report.usable = !verdict.rejection;
-  report.callable = state.bindings.calls[index] != nullptr;
+  report.callable = preparation.bindings.calls[index] != nullptr;
   report.stub_driver = verdict.stub_driver;
   report.routed = routed;
   report.rejection = verdict.rejection;
   for (const Condition& condition : verdict.alternative->when)
     report.conditions.push_back(condition.text);
-  report.copies = state.bindings.copies[index];
+  if (const BoundCall* call = preparation.bindings.calls[index]) report.copies = call->copies;
   report.alternatives = verdict.lost;
-  const BindingCounts counts = state.registry->counters().sum(static_cast<std::uint32_t>(index));
+  const BindingCounts counts = counters.sum(preparation.bindings.counters[index]);
   report.calls = counts.calls;
-  report.refused = counts.refused;
+  report.refused_by_condition = counts.refused_by_condition;
+  report.refused_by_provider = counts.refused_by_provider;
+  report.refused = counts.refused_by_condition + counts.refused_by_provider;
+  report.quarantined = counts.quarantined;
   report.errors = counts.errors;
+  report.copied = counts.calls * report.copies;
+  report.shadow_calls = counts.shadow_calls;
+  report.shadow_differences = counts.shadow_differences;
+  report.shadow_errors = counts.shadow_errors;
   return report;
 }
 
-OperatorReport report_operator(const Runtime::State& state,
-                               const OperatorDeclaration& declaration) {
+OperatorReport report_operator(const Preparation& preparation, const RoutePolicy& policy,
+                               const Counters& counters, const OperatorDeclaration& declaration) {
   OperatorReport report{declaration.name, declaration.schema_text, declaration.summary, {}};
-  const std::vector<std::size_t> order = state.policy->order(declaration.name);
+  const std::vector<std::size_t> order = policy.order(declaration.name);
   const auto add = [&](std::size_t provider, bool routed) {
-    for (std::size_t index = 0; index < state.verdicts.size(); ++index) {
-      const Verdict& verdict = state.verdicts[index];
+    for (std::size_t index = 0; index < preparation.verdicts.size(); ++index) {
+      const Verdict& verdict = preparation.verdicts[index];
       if (verdict.provider == provider && verdict.operator_name == declaration.name) {
-        report.bindings.push_back(report_binding(state, index, routed));
+        report.bindings.push_back(report_binding(preparation, counters, index, routed));
       }
     }
   };
   for (const std::size_t provider : order) add(provider, true);
-  for (std::size_t provider = 0; provider < state.manifests.providers.size(); ++provider) {
+  for (std::size_t provider = 0; provider < preparation.manifests.providers.size(); ++provider) {
     if (std::find(order.begin(), order.end(), provider) == order.end()) add(provider, false);
   }
   return report;
 }
 
-ProviderReport report_provider(const Runtime::State& state, std::size_t index) {
-  const ProviderPlan& plan = state.plan.providers[index];
+ProviderReport report_provider(const Preparation& preparation, std::size_t index) {
+  const ProviderPlan& plan = preparation.plan.providers[index];
   ProviderReport report;
   report.name = plan.manifest->provider;
   report.manifest = plan.manifest->file.string();
@@ -71,7 +80,7 @@ ProviderReport report_provider(const Runtime::State& state, std::size_t index) {
       if (candidate.found) report.libraries.push_back(candidate.found->path.string());
     }
   }
-  for (const Verdict& verdict : state.verdicts) {
+  for (const Verdict& verdict : preparation.verdicts) {
     if (verdict.provider != index) continue;
     ++(verdict.rejection ? report.rejected : report.usable);
   }
@@ -80,47 +89,55 @@ ProviderReport report_provider(const Runtime::State& state, std::size_t index) {
 
 }  // namespace
 
-Report make_report(const Runtime::State& state) {
+Report make_report(const Runtime::State& runtime) {
+  const Published published = runtime.published();
+  const Preparation& preparation = *published.preparation;
   Report report;
   report.version = kVersion;
-  const Generation& generation = state.registry->current();
+  const Generation& generation = *published.generation;
   report.generation = generation.number;
   report.strict = generation.strict;
-  report.stub_driver = !state.host.stub_driver.empty();
-  report.config_file = state.config.file.string();
-  if (state.load_set.python) {
-    report.python_version = state.load_set.python->version;
-    report.python_path = state.load_set.python->path.string();
+  report.stub_driver = !preparation.host.stub_driver.empty();
+  report.config_file = preparation.config.file.string();
+  if (preparation.load_set.python) {
+    report.python_version = preparation.load_set.python->version;
+    report.python_path = preparation.load_set.python->path.string();
   }
-  if (state.plan.torch) {
-    report.torch_version = state.plan.torch->version;
-    report.torch_path = state.plan.torch->root.string();
-    report.cuda_version = state.plan.torch->cuda;
+  if (preparation.plan.torch) {
+    report.torch_version = preparation.plan.torch->version;
+    report.torch_path = preparation.plan.torch->root.string();
+    report.cuda_version = preparation.plan.torch->cuda;
   }
-  report.driver = state.host.driver.string();
-  report.driver_cuda_version = state.findings.cuda_driver_version;
-  for (const DeviceFinding& device : state.findings.devices) {
+  report.driver = preparation.host.driver.string();
+  report.driver_cuda_version = preparation.findings.cuda_driver_version;
+  for (const DeviceFinding& device : preparation.findings.devices) {
     report.devices.push_back({device.index, device.name,
                               std::to_string(device.major) + "." + std::to_string(device.minor)});
   }
-  for (const PythonEnvironment& environment : state.environments.environments) {
+  for (const PythonEnvironment& environment : preparation.environments.environments) {
     report.environments.push_back({environment.root.string(), environment.origin});
   }
-  for (const ManifestSet::File& file : state.manifests.files)
+  for (const ManifestSet::File& file : preparation.manifests.files)
     report.manifests.push_back({file.path.string(), file.state});
-  for (std::size_t index = 0; index < state.plan.providers.size(); ++index) {
-    report.providers.push_back(report_provider(state, index));
+  for (std::size_t index = 0; index < preparation.plan.providers.size(); ++index) {
+    report.providers.push_back(report_provider(preparation, index));
   }
-  for (const OperatorDeclaration& declaration : state.manifests.declarations) {
-    report.operators.push_back(report_operator(state, declaration));
+  for (const OperatorDeclaration& declaration : preparation.manifests.declarations) {
+    report.operators.push_back(report_operator(preparation, *published.policy,
+                                               runtime.registry().counters(), declaration));
   }
-  report.rejections = state.manifests.rejections;
-  report.rejections.insert(report.rejections.end(), state.environments.rejections.begin(),
-                           state.environments.rejections.end());
-  report.rejections.insert(report.rejections.end(), state.rejections.begin(),
-                           state.rejections.end());
-  report.probes = state.findings.probes;
-  report.seconds = state.seconds;
+  report.rejections = preparation.manifests.rejections;
+  report.rejections.insert(report.rejections.end(), preparation.environments.rejections.begin(),
+                           preparation.environments.rejections.end());
+  report.rejections.insert(report.rejections.end(), preparation.rejections.begin(),
+                           preparation.rejections.end());
+  const std::vector<Rejection> own = runtime.rejections();
+  report.rejections.insert(report.rejections.end(), own.begin(), own.end());
+  report.modules = report_modules(&runtime);
+  report.history = runtime.history();
+  report.ready = runtime.is_ready();
+  report.probes = preparation.findings.probes;
+  report.seconds = preparation.seconds;
   return report;
 }
 

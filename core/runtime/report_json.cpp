@@ -46,7 +46,14 @@ Json to_value(const BindingReport& binding) {
     json["alternatives"].push_back(to_value(alternative));
   json["calls"] = binding.calls;
   json["refused"] = binding.refused;
+  json["refused_by_condition"] = binding.refused_by_condition;
+  json["refused_by_provider"] = binding.refused_by_provider;
+  json["quarantined"] = binding.quarantined;
   json["errors"] = binding.errors;
+  json["copied"] = binding.copied;
+  json["shadow_calls"] = binding.shadow_calls;
+  json["shadow_differences"] = binding.shadow_differences;
+  json["shadow_errors"] = binding.shadow_errors;
   return json;
 }
 
@@ -83,6 +90,25 @@ Json to_value(const DeviceReport& device) {
           {"compute_capability", device.compute_capability}};
 }
 
+Json to_value(const ModuleReport& module) {
+  return {{"path", module.path},
+          {"state", module.state},
+          {"unloadable", module.unloadable},
+          {"calls_inside", module.calls_inside}};
+}
+
+Json to_value(const ChangeReport& change) {
+  Json reasons = Json::array();
+  for (const Rejection& reason : change.reasons) reasons.push_back(to_value(reason));
+  return {{"generation", change.generation},
+          {"trigger", change.trigger},
+          {"outcome", change.outcome},
+          {"reasons", std::move(reasons)},
+          {"time", change.time},
+          {"seconds", change.seconds},
+          {"publish_seconds", change.publish_seconds}};
+}
+
 template <class T>
 Json array_of(const std::vector<T>& values) {
   Json array = Json::array();
@@ -106,6 +132,7 @@ std::string to_json(const Report& report) {
                                                    {"cuda_version", report.driver_cuda_version}};
   const Json json{{"version", report.version},
                   {"generation", report.generation},
+                  {"ready", report.ready},
                   {"strict", report.strict},
                   {"stub_driver", report.stub_driver},
                   {"config_file", text_or_null(report.config_file)},
@@ -118,6 +145,8 @@ std::string to_json(const Report& report) {
                   {"providers", array_of(report.providers)},
                   {"operators", array_of(report.operators)},
                   {"rejections", array_of(report.rejections)},
+                  {"modules", array_of(report.modules)},
+                  {"history", array_of(report.history)},
                   {"probes", report.probes},
                   {"seconds", report.seconds}};
   // Paths are bytes; what is not UTF-8 in them is replaced rather than refused.

@@ -20,6 +20,8 @@ class RoutePolicy {
   // without a rule goes through all providers in the manifest set's order.
   RoutePolicy(const ManifestSet& manifests, std::vector<RouteRule> rules);
 
+  const std::vector<RouteRule>& rules() const noexcept { return rules_; }
+
   std::vector<std::size_t> order(const std::string& operator_name) const;
   // Providers that some operator's route names, parallel to the manifest set's providers.
   std::vector<bool> routed() const;

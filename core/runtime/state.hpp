@@ -1,44 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that one Runtime knows; filled once by open().
+// What one Runtime knows, and how it changes: one change at a time prepares beside the running
+// generation and publishes a new one, or says why not.
+//
+// Locks: `change_mutex` is held by the thread that changes the routes, `mutex` only while members
+// are read or written. No lock is held during Options::on_change and during calls.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "core/config/config.hpp"
-#include "core/runtime/bind.hpp"
-#include "core/runtime/plan.hpp"
-#include "core/runtime/routes.hpp"
-#include "core/runtime/verdicts.hpp"
+#include "core/runtime/preparation.hpp"
+#include "core/runtime/service.hpp"
 #include "opmux/runtime.hpp"
 
 namespace opmux {
 
-struct Runtime::State {
-  Config config;
-  ManifestSet manifests;
-  EnvironmentSearch environments;
-  HostFacts host;
-  std::unique_ptr<RoutePolicy> policy;
-  Plan plan;
-  LoadSet load_set;
-  Findings findings;
-  std::vector<Verdict> verdicts;
-  Bindings bindings;
-  std::vector<Rejection> rejections;  // beside those of the manifests and environments
-  Registry* registry = nullptr;       // lives for the process
-  double seconds = 0.0;
+// What the running generation was made of.
+struct Published {
+  std::shared_ptr<const Preparation> preparation;
+  std::shared_ptr<const RoutePolicy> policy;
+  const Generation* generation = nullptr;
 };
 
-// The routes that `state` comes to, ready to publish.
-std::unique_ptr<Generation> make_generation(const Runtime::State& state, bool strict);
+struct Runtime::State {
+  explicit State(Options options);  // with absolute paths
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+
+  Status open();
+  // A reload. `trigger` is ChangeReport's.
+  Status change(const std::string& trigger);
+  Status set_routes(const Routes& routes);
+  StatusOr<OverrideScope> override_routes(const Routes& routes);
+  Status wait_ready(std::chrono::milliseconds deadline);
+
+  Published published() const;
+  Registry& registry() const { return registry_; }
+  std::vector<ChangeReport> history() const;
+  bool is_ready() const;
+  std::vector<Rejection> rejections() const;  // of the runtime itself
+
+ private:
+  class Change;
+  void publish(std::shared_ptr<const Preparation> preparation,
+               std::shared_ptr<const RoutePolicy> policy, ChangeReport& report);
+  Status prepare_and_publish(ChangeReport& report);
+  Status publish_routes(const Routes& routes, ChangeReport& report);
+  bool is_watching() const;
+  void watch_files(const Preparation* refused);
+  void set_ready(const Status& status);
+
+  Options options_;  // the routes are guarded by change_mutex_, the rest does not change
+  Registry& registry_;
+
+  std::mutex change_mutex_;
+  std::atomic<std::thread::id> changing_thread_{};
+  std::set<std::string> told_;  // log lines; guarded by change_mutex_
+
+  mutable std::mutex mutex_;  // of all that follows
+  std::condition_variable ready_changed_;
+  Published published_;
+  std::deque<ChangeReport> history_;
+  bool is_ready_ = false;
+  Status ready_status_;
+  std::optional<Rejection> watch_rejection_;
+  // By the generation that they were made of and their routes, so that scopes made again and again
+  // cost no memory.
+  std::map<std::string, const Generation*> overrides_;
+
+  Service service_;  // last: its thread uses the rest
+};
 
 // One consistent report; counters are summed at this moment.
 Report make_report(const Runtime::State& state);
 
-// Says in the log what was decided: rejections that many bindings share once.
-void log_decisions(const Runtime::State& state);
+// Says in the log what was decided, rejections that many bindings share once, and what `told` has
+// not at all. `told` then holds what was decided now.
+void log_decisions(const Preparation& preparation, std::set<std::string>& told);
+
+// What is wrong with `next` that is not wrong with `running`: refused files, providers that crash
+// in the probe or cannot be loaded, and bindings that `running` serves and `next` rejects for
+// anything else than being gone. Nothing: `next` may be published.
+std::vector<Rejection> new_faults(const Preparation& running, const Preparation& next);
+
+// The folders whose changes matter to a runtime in this state.
+std::vector<WatchedFolder> watched_folders(const Options& options, const Preparation& preparation);
 
 }  // namespace opmux

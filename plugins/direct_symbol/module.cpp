@@ -23,6 +23,8 @@ const OpmuxModule kModule = {
     nullptr,
     bind,
     &torch_shared::kDeviceServices,
+    0,  // flags: it stays mapped
+    0,
 };
 
 }  // namespace

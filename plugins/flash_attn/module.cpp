@@ -22,6 +22,8 @@ const OpmuxModule kModule = {
     nullptr,
     opmux::flash_attn::bind,
     &opmux::torch_shared::kDeviceServices,
+    0,  // flags: it stays mapped
+    0,
 };
 
 }  // namespace

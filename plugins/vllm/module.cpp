@@ -24,6 +24,8 @@ const OpmuxModule kModule = {
     list_registrations,
     bind,
     &torch_shared::kDeviceServices,
+    0,  // flags: it stays mapped
+    0,
 };
 
 }  // namespace

@@ -50,8 +50,8 @@ TEST(OpenModule, RefusesAnEntryPointThatOnlyADependencyHas) {
 TEST(OpenModule, RefusesAnotherMajorVersion) {
   const Rejection rejection = refused("module_wrong_major");
   EXPECT_EQ(rejection.rule, "loader.abi");
-  EXPECT_EQ(rejection.expected, "plugin ABI 2.0 to 2.0");
-  EXPECT_EQ(rejection.found, "plugin ABI 3.0");
+  EXPECT_EQ(rejection.expected, "plugin ABI 2.0 to 2.1");
+  EXPECT_EQ(rejection.found, "plugin ABI 3.1");
 }
 
 TEST(OpenModule, TakesANewerMinorVersion) {

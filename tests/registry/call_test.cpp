@@ -59,7 +59,7 @@ TEST_F(CallTest, FallsBackWhenABindingSaysUnsupported) {
   EXPECT_EQ(first.calls, 1);
   EXPECT_EQ(second.calls, 1);
   EXPECT_EQ(op_.op().last_provider(), "native");
-  EXPECT_EQ(op_.registry().counters().sum(0).refused, 1u);
+  EXPECT_EQ(op_.registry().counters().sum(0).refused_by_provider, 1u);
   EXPECT_EQ(op_.registry().counters().sum(1).calls, 1u);
 }
 
@@ -70,7 +70,7 @@ TEST_F(CallTest, FallsBackWhenAConditionRefusesWithoutCallingTheBinding) {
   ASSERT_TRUE(silu()(input_, out_).ok());
   EXPECT_EQ(first.calls, 0);
   EXPECT_EQ(second.calls, 1);
-  EXPECT_EQ(op_.registry().counters().sum(0).refused, 1u);
+  EXPECT_EQ(op_.registry().counters().sum(0).refused_by_condition, 1u);
 }
 
 TEST_F(CallTest, NeverRetriesAfterAnErrorThatFollowsALaunch) {

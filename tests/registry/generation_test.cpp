@@ -24,26 +24,25 @@ struct Mark {
 TEST(GenerationTest, EveryCallSeesExactlyOneGenerationWhileRoutesAreRebuilt) {
   constexpr int kSwaps = 2000;
   constexpr int kCallers = 8;
-  std::vector<Rejection> rejections;
-  Registry& registry =
-      Registry::create({test::declare("mark(Tensor(a!) x, Tensor(b!) y) -> ()")}, 2, rejections);
+  Registry& registry = Registry::create();
+  const detail::OperatorState* const state =
+      test::declared(registry, "mark(Tensor(a!) x, Tensor(b!) y) -> ()");
   Mark marks[2] = {{1}, {2}};
   const BoundCall* bindings[2];
   for (std::uint32_t index = 0; index < 2; ++index) {
     BoundCall binding;
     binding.call = &Mark::run;
     binding.binding = &marks[index];
-    binding.counter = index;
     binding.provider = "p" + std::to_string(index);
-    bindings[index] = &registry.add_binding(std::move(binding));
+    binding.counter = registry.counter_of("mark", binding.provider, "cpu");
+    bindings[index] = &registry.add_binding(binding.provider, binding);
   }
   const auto publish = [&](int which) {
-    auto generation = std::make_unique<Generation>();
-    generation->routes.resize(1);
-    generation->routes[0][0].entries = {bindings[which]};
-    registry.publish(std::move(generation));
+    RouteSet routes;
+    routes.routes[state][0].entries = {bindings[which]};
+    registry.publish(std::move(routes));
   };
-  publish(0);
+  publish(1);
 
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> calls{0};
@@ -69,24 +68,110 @@ TEST(GenerationTest, EveryCallSeesExactlyOneGenerationWhileRoutesAreRebuilt) {
   for (std::thread& caller : callers) caller.join();
 
   EXPECT_EQ(wrong.load(), 0);
-  EXPECT_EQ(registry.current().number, static_cast<std::uint64_t>(kSwaps) + 2);
+  EXPECT_EQ(registry.current().number, static_cast<std::uint64_t>(kSwaps) + 1);
   EXPECT_EQ(registry.counters().sum(0).calls + registry.counters().sum(1).calls, calls.load());
 }
 
+TEST(GenerationTest, RoutesThatDoNotDifferAreNoNewGeneration) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  op.add("acme");
+  op.publish();
+  const std::uint64_t first = op.registry().current().number;
+  op.publish();
+  EXPECT_EQ(op.registry().current().number, first);
+  op.publish(/*strict=*/true);
+  EXPECT_EQ(op.registry().current().number, first + 1);
+}
+
+TEST(GenerationTest, RoutesThatComeBackAreTheSameRecord) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  op.add("acme");
+  op.publish();
+  const OperatorRoute* const before = op.registry().current().routes[0];
+  op.publish(/*strict=*/true);
+  EXPECT_NE(op.registry().current().routes[0], before);
+  op.publish();
+  EXPECT_EQ(op.registry().current().routes[0], before);
+}
+
+TEST(GenerationTest, AnOperatorThatComesLaterIsFoundFromItsGenerationOn) {
+  Registry& registry = Registry::create();
+  const auto* const old_state = test::declared(registry, "op(Tensor(a!) x) -> ()");
+  RouteSet routes;
+  routes.routes[old_state];
+  registry.publish(routes);
+  const auto* const new_state = test::declared(registry, "later(Tensor(a!) x) -> ()");
+  EXPECT_EQ(registry.find("later"), nullptr) << "no generation has it yet";
+  routes.routes[new_state];
+  registry.publish(routes);
+  EXPECT_EQ(registry.find("later"), new_state);
+  EXPECT_EQ(registry.find("op"), old_state);
+}
+
+TEST(GenerationTest, HandlesOfARemovedOperatorSaySinceWhen) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  op.add("acme");
+  op.publish();
+  const std::uint64_t before = op.registry().current().number;
+  op.registry().publish({});
+  EXPECT_EQ(op.registry().find("op"), nullptr);
+  float x = 0;
+  const Status status =
+      Operator<void(Tensor)>(op.op().state())(TensorView(&x, DType::kFloat32, {1}));
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  ASSERT_NE(status.rejection(), nullptr);
+  EXPECT_EQ(status.rejection()->rule, "registry.removed_operator");
+  EXPECT_EQ(status.rejection()->found, "none since generation " + std::to_string(before + 1));
+  // Unchanged, the generation after it tells the same.
+  op.registry().publish({true, {}});
+  EXPECT_EQ(Operator<void(Tensor)>(op.op().state())(TensorView(&x, DType::kFloat32, {1}))
+                .rejection()
+                ->found,
+            status.rejection()->found);
+}
+
+TEST(GenerationTest, ADeclarationWithAnotherSchemaIsRefused) {
+  Registry& registry = Registry::create();
+  const auto* const state = test::declared(registry, "op(Tensor(a!) x) -> ()");
+  std::vector<Rejection> rejections;
+  EXPECT_EQ(registry.declare({test::declare("op(Tensor(a!) x) -> ()")}, rejections),
+            OperatorList{state});
+  EXPECT_TRUE(rejections.empty());
+  EXPECT_EQ(registry.declare({test::declare("op(Tensor(a!) x, int n) -> ()")}, rejections),
+            OperatorList{nullptr});
+  ASSERT_EQ(rejections.size(), 1u);
+  EXPECT_EQ(rejections[0].rule, "registry.redeclared_operator");
+  EXPECT_EQ(rejections[0].expected, "op(Tensor(a!) x) -> ()");
+  EXPECT_EQ(rejections[0].found, "op(Tensor(a!) x, int n) -> ()");
+}
+
+// ---- counters ----
+
 TEST(CountersTest, KeepTheCountsOfThreadsThatEnded) {
-  Counters counters(1);
+  Counters counters;
   for (int thread = 0; thread < 3; ++thread) {
-    std::thread([&] { BindingCounterCell::increment(counters.local().cells[0].calls); }).join();
+    std::thread([&] { BindingCounterCell::increment(counters.local().cell(0).calls); }).join();
   }
   EXPECT_EQ(counters.sum(0).calls, 3u);
 }
 
+TEST(CountersTest, KeepTheCountsWhenBindingsAreAdded) {
+  Counters counters;
+  BindingCounterCell::increment(counters.local().cell(3).calls);
+  BindingCounterCell::increment(counters.local().cell(3).shadow_errors);
+  BindingCounterCell::increment(counters.local().cell(5000).errors);
+  EXPECT_EQ(counters.sum(3).calls, 1u);
+  EXPECT_EQ(counters.sum(3).shadow_errors, 1u);
+  EXPECT_EQ(counters.sum(5000).errors, 1u);
+  EXPECT_EQ(counters.sum(9999).calls, 0u);
+}
+
 TEST(CountersTest, KeepTwoRuntimesApartOnOneThread) {
-  Counters first(1);
-  Counters second(1);
+  Counters first;
+  Counters second;
   for (int round = 0; round < 4; ++round) {
-    BindingCounterCell::increment(first.local().cells[0].calls);
-    if (round % 2 == 0) BindingCounterCell::increment(second.local().cells[0].calls);
+    BindingCounterCell::increment(first.local().cell(0).calls);
+    if (round % 2 == 0) BindingCounterCell::increment(second.local().cell(0).calls);
   }
   EXPECT_EQ(first.sum(0).calls, 4u);
   EXPECT_EQ(second.sum(0).calls, 2u);

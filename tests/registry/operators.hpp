@@ -26,6 +26,14 @@ inline OperatorDeclaration declare(const std::string& schema_text) {
   return declaration;
 }
 
+// The operator of a schema that the registry takes.
+inline const detail::OperatorState* declared(Registry& registry, const std::string& schema) {
+  std::vector<Rejection> rejections;
+  const OperatorList operators = registry.declare({declare(schema)}, rejections);
+  EXPECT_TRUE(rejections.empty());
+  return operators.front();
+}
+
 // What a binding does when called, and what it saw.
 struct Script {
   OpmuxStatus answer = OPMUX_OK;
@@ -47,7 +55,8 @@ struct Script {
 // A registry of one operator whose CPU route is made of scripts.
 class OneOperator {
  public:
-  explicit OneOperator(const std::string& schema) : registry_(make(schema)) {}
+  explicit OneOperator(const std::string& schema)
+      : registry_(Registry::create()), state_(declared(registry_, schema)) {}
 
   Script& add(const std::string& provider, std::vector<Condition> conditions = {}) {
     scripts_.push_back(std::make_unique<Script>());
@@ -55,10 +64,10 @@ class OneOperator {
     binding.call = &Script::run;
     binding.binding = scripts_.back().get();
     binding.provider = provider;
-    binding.counter = static_cast<std::uint32_t>(scripts_.size() - 1);
+    binding.counter = registry_.counter_of("op", provider, "cpu");
     for (const Condition& condition : conditions)
       binding.conditions.push_back(compile_condition(condition));
-    entries_.push_back(&registry_.add_binding(std::move(binding)));
+    entries_.push_back(&registry_.add_binding(provider, std::move(binding)));
     return *scripts_.back();
   }
 
@@ -67,26 +76,21 @@ class OneOperator {
     first_is_skipped_ |= first;
   }
 
-  void publish(bool strict = false) {
-    auto generation = std::make_unique<Generation>();
-    generation->strict = strict;
-    generation->routes.resize(1);
-    generation->routes[0][0] = DeviceRoute{entries_, skipped_, first_is_skipped_};
-    registry_.publish(std::move(generation));
+  void publish(bool strict = false) { registry_.publish(routes(strict)); }
+
+  RouteSet routes(bool strict = false) const {
+    RouteSet set;
+    set.strict = strict;
+    set.routes[state_][0] = DeviceRoute{entries_, skipped_, first_is_skipped_, strict};
+    return set;
   }
 
-  BoxedOperator op() const { return BoxedOperator(registry_.operators().front().get()); }
+  BoxedOperator op() const { return BoxedOperator(state_); }
   Registry& registry() { return registry_; }
 
  private:
-  static Registry& make(const std::string& schema) {
-    std::vector<Rejection> rejections;
-    Registry& registry = Registry::create({declare(schema)}, 16, rejections);
-    EXPECT_TRUE(rejections.empty());
-    return registry;
-  }
-
   Registry& registry_;
+  const detail::OperatorState* state_;
   std::vector<std::unique_ptr<Script>> scripts_;
   std::vector<const BoundCall*> entries_;
   std::vector<SkippedBinding> skipped_;

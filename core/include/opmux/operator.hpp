@@ -209,6 +209,12 @@ OPMUX_API Status check_signature(const OperatorState* state, const ArgumentKind*
 
 }  // namespace detail
 
+// Who served a call.
+struct LastCall {
+  std::string provider;          // empty: no call yet
+  std::uint64_t generation = 0;  // whose routes the call used
+};
+
 // An operator without a C++ signature: values in schema order, as opmux/plugin.h lays them out.
 class OPMUX_API BoxedOperator {
  public:
@@ -228,8 +234,8 @@ class OPMUX_API BoxedOperator {
   Status call_provider(std::string_view provider, const OpmuxValue* values, std::size_t count,
                        Stream stream = {}, std::uint32_t flags = 0) const;
 
-  // The provider that served this thread's last successful call of any operator of the same
-  // runtime; empty before.
+  // Of this thread's last successful call of any operator of the same runtime.
+  LastCall last_call() const;
   std::string last_provider() const;
 
   const detail::OperatorState* state() const noexcept { return state_; }

@@ -8,7 +8,8 @@
  * size.
  *   - No exception, no ownership of memory and no C++ type crosses. Strings handed out by a module
  * live as long as the module is mapped; strings handed in live for the duration of the call only.
- *   - A module never unloads itself and starts no thread before `opmux_plugin_open` has returned.
+ *   - A module never unloads itself; unless it says OPMUX_MODULE_UNLOADABLE it stays mapped for the
+ * life of the process. It starts no thread before `opmux_plugin_open` has returned.
  *   - Unless a function says otherwise it may be called from any thread at any time.
  */
 #ifndef OPMUX_PLUGIN_H_
@@ -22,7 +23,7 @@ extern "C" {
 #endif
 
 #define OPMUX_PLUGIN_ABI_MAJOR 2u
-#define OPMUX_PLUGIN_ABI_MINOR 0u
+#define OPMUX_PLUGIN_ABI_MINOR 1u
 
 /* ---- Tensors: laid out as DLPack 1.x's DLTensor
  * ------------------------------------------------------------------ */
@@ -300,6 +301,11 @@ typedef struct OpmuxDeviceServices {
   OpmuxStatus (*synchronize)(OpmuxDevice device, void* stream);
 } OpmuxDeviceServices;
 
+/* The module may be unmapped when no route uses it and no call is inside: it starts no thread,
+ * registers nothing (handlers, thread-local destructors, torch), launches no device work, and
+ * nobody keeps its memory. Only such a module's routes count their calls. */
+enum { OPMUX_MODULE_UNLOADABLE = 1u };
+
 typedef struct OpmuxModule {
   uint32_t struct_size; /* set by the module to what it knows */
   uint32_t abi_major;
@@ -317,6 +323,9 @@ typedef struct OpmuxModule {
    */
   OpmuxStatus (*bind)(const OpmuxBindRequest* request, OpmuxBound* bound);
   const OpmuxDeviceServices* device_services;
+  /* since 2.1 */
+  uint32_t flags; /* OPMUX_MODULE_... */
+  uint32_t reserved;
 } OpmuxModule;
 
 #if defined(__GNUC__)
@@ -327,7 +336,7 @@ typedef struct OpmuxModule {
 
 /* The one entry point, exported as "opmux_plugin_open". `host` lives as long as the process. A
  * module that cannot work with host->abi_major returns OPMUX_INCOMPATIBLE after set_error.
- * `*module` stays valid for the life of the process. */
+ * `*module` stays valid for as long as the module is mapped. */
 typedef OpmuxStatus (*OpmuxPluginOpen)(const OpmuxHost* host, const OpmuxModule** module);
 #define OPMUX_PLUGIN_ENTRY "opmux_plugin_open"
 

@@ -38,9 +38,17 @@ struct BindingReport {
   std::vector<AlternativeReport> alternatives;
   // Counters since the runtime was opened, summed over threads.
   std::uint64_t calls = 0;
-  std::uint64_t refused =
-      0;  // calls that a condition or the provider refused before anything was launched
+  // Calls that went on to the next binding: refused before anything was launched, in sum and by
+  // reason.
+  std::uint64_t refused = 0;
+  std::uint64_t refused_by_condition = 0;
+  std::uint64_t refused_by_provider = 0;
+  std::uint64_t quarantined = 0;  // passed by while in quarantine
   std::uint64_t errors = 0;
+  std::uint64_t copied = 0;  // device copies into outputs that its calls made
+  std::uint64_t shadow_calls = 0;
+  std::uint64_t shadow_differences = 0;
+  std::uint64_t shadow_errors = 0;
 };
 
 struct OperatorReport {
@@ -76,6 +84,27 @@ struct DeviceReport {
   std::string compute_capability;  // "9.0"
 };
 
+// A plugin module of this process.
+struct ModuleReport {
+  std::string path;
+  // active; draining, perhaps past its deadline; retired: no route uses it and it stays mapped;
+  // unmapped
+  std::string state;
+  bool unloadable = false;
+  std::int64_t calls_inside = 0;  // of an unloadable one
+};
+
+// One attempt to change the routes.
+struct ChangeReport {
+  std::uint64_t generation = 0;    // that calls use since
+  std::string trigger;             // open, background, reload, watch, set_routes
+  std::string outcome;             // published, unchanged, refused
+  std::vector<Rejection> reasons;  // why it was refused
+  std::string time;                // when it ended, UTC, ISO 8601 with milliseconds
+  double seconds = 0.0;            // from its beginning
+  double publish_seconds = 0.0;    // of that, to make and publish the routes
+};
+
 struct Report {
   std::string version;  // of opmux
   std::uint64_t generation = 0;
@@ -97,6 +126,9 @@ struct Report {
   std::vector<ProviderReport> providers;
   std::vector<OperatorReport> operators;  // sorted by name
   std::vector<Rejection> rejections;      // of manifests, configuration and environments
+  std::vector<ModuleReport> modules;      // that this runtime has used, in the order of mapping
+  std::vector<ChangeReport> history;      // the latest changes, oldest first
+  bool ready = true;                      // false: providers are still being prepared
   int probes = 0;        // processes started; 0 when the findings came from the cache
   double seconds = 0.0;  // from open to ready
 

@@ -3,12 +3,14 @@
 // The one object of an application: reads manifests, finds and validates providers, and hands out
 // operator handles.
 //
-// Thread safety: open() may be called from any thread, also several times; all const members may be
-// called concurrently. A Runtime may be destroyed while handles exist: they keep working, since
-// routes and modules are never freed (a module that registered with torch or launched work cannot
-// be). Handles must not be used after main() has returned.
+// Thread safety: open() may be called from any thread, also several times; all members but the move
+// operations may be called concurrently, also while calls run. A Runtime may be destroyed while
+// handles exist: they keep working, since routes and modules are never freed (a module that
+// registered with torch or launched work cannot be). Handles must not be used after main() has
+// returned.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -49,9 +51,24 @@ struct Options {
   bool load = true;
   // False: probe again whatever the cache says.
   bool use_cache = true;
-  // One line per slow step; may be empty. Called on the opening thread.
+  // One line per slow step; may be empty. Called on the thread that opens or reloads.
   std::function<void(const std::string&)> progress;
+  // Follow the configuration, the drop-in folders and the providers' libraries: a change of theirs
+  // is a reload, a fraction of a second after the last one. None: the configuration's.
+  std::optional<bool> watch;
+  // Return at once with native kernels; providers are prepared on another thread and published as
+  // the next generation. wait_ready() waits for it. None: the configuration's.
+  std::optional<bool> background;
+  // Told after every attempt to change the routes, open() included, on the thread that made it and
+  // without a lock held; may be empty. Must not throw.
+  std::function<void(const ChangeReport&)> on_change;
+  // How long a module that may be unmapped drains before the log and the report call it late. It is
+  // never unmapped under a call.
+  std::chrono::milliseconds drain_deadline{5000};
 };
+
+// Operator patterns with providers in order; the last pattern that matches an operator counts.
+using Routes = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 // A value or the Status that says why there is none.
 template <class T>
@@ -69,6 +86,20 @@ class [[nodiscard]] StatusOr {
  private:
   std::optional<T> value_;
   Status status_;
+};
+
+// Routes of one thread; see Runtime::with_route().
+class OPMUX_API [[nodiscard]] RouteScope {
+ public:
+  RouteScope(RouteScope&&) noexcept;
+  RouteScope& operator=(RouteScope&&) = delete;
+  ~RouteScope();
+
+ private:
+  friend class Runtime;
+  struct Impl;
+  explicit RouteScope(std::unique_ptr<Impl> impl) noexcept;
+  std::unique_ptr<Impl> impl_;
 };
 
 class OPMUX_API Runtime {
@@ -99,6 +130,29 @@ class OPMUX_API Runtime {
   // A consistent picture of one generation, with the counters of all threads.
   Report report() const;
 
+  // Reads, checks, probes and loads everything again beside the running routes, then publishes one
+  // new generation. Ok also when nothing changed. When anything is wrong that the running
+  // generation does not have - the configuration, a manifest, a library that crashes in the probe
+  // or cannot be used any more - nothing is published, the running generation serves on, and the
+  // error says why (Report::history, too). A provider that is gone is not wrong: the next one of
+  // its routes serves. Calls in flight finish on the generation that they began with. Errors:
+  // kInvalidArgument, runtime.nested when called from Options::progress.
+  Status reload();
+
+  // Replaces Options::routes. Where all providers that they name are bound already, a matter of
+  // microseconds; else a reload, with its rules. When it is refused the routes stay as they were.
+  Status set_routes(const Routes& routes);
+
+  // `routes` of highest precedence for the calls of this thread, until the scope ends. Calls of
+  // other threads do not change, and cost the same. The scope stays with the generation that it was
+  // made of. Errors: kInvalidArgument for an unknown name and for a provider that no route of the
+  // running generation names, which therefore is not loaded.
+  StatusOr<RouteScope> with_route(const Routes& routes) const;
+
+  // Ok when the providers' generation is published; the error of its preparation when that failed;
+  // kFailed, runtime.not_ready, when `deadline` passes.
+  Status wait_ready(std::chrono::milliseconds deadline) const;
+
   // Memory and streams of a device through a mapped plugin module, for tools; null when none offers
   // them.
   const OpmuxDeviceServices* device_services(Device device) const;
@@ -107,7 +161,6 @@ class OPMUX_API Runtime {
 
  private:
   explicit Runtime(std::unique_ptr<State> state) noexcept;
-  static StatusOr<Runtime> open_unguarded(const Options& options);
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/registry/registry.hpp"
+
+namespace opmux {
+
+namespace detail {
+thread_local constinit Override* innermost_override = nullptr;
+}
+
+namespace {
+
+// Takes ended overrides out of this thread's list. Only the owner changes the list.
+void remove_ended() {
+  detail::Override** at = &detail::innermost_override;
+  while (*at != nullptr) {
+    if (!(*at)->ended.load(std::memory_order_acquire)) {
+      at = &(*at)->outer;
+      continue;
+    }
+    const std::unique_ptr<detail::Override> ended(*at);
+    *at = ended->outer;
+  }
+}
+
+}  // namespace
+
+std::optional<OverrideScope> OverrideScope::make(const Registry& registry,
+                                                 const Generation& generation) {
+  std::set<ModuleUse*> modules;
+  for (const OperatorRoute* route : generation.routes) {
+    for (const DeviceRoute& device : route->devices) {
+      for (const BoundCall* binding : device.entries) {
+        if (binding->module != nullptr) modules.insert(binding->module);
+      }
+    }
+  }
+  std::vector<ModuleHold> holds;
+  for (ModuleUse* module : modules) {
+    holds.emplace_back(*module);
+    if (!holds.back()) return std::nullopt;
+  }
+  return OverrideScope(registry, generation, std::move(holds));
+}
+
+OverrideScope::OverrideScope(const Registry& registry, const Generation& generation,
+                             std::vector<ModuleHold> holds)
+    : holds_(std::move(holds)), thread_(std::this_thread::get_id()) {
+  remove_ended();
+  auto made = std::make_unique<detail::Override>();
+  made->registry = &registry;
+  made->generation = &generation;
+  made->outer = detail::innermost_override;
+  override_ = detail::innermost_override = made.release();
+}
+
+OverrideScope::OverrideScope(OverrideScope&& other) noexcept
+    : override_(std::exchange(other.override_, nullptr)),
+      holds_(std::move(other.holds_)),
+      thread_(other.thread_) {}
+
+OverrideScope::~OverrideScope() {
+  if (override_ == nullptr) return;
+  override_->ended.store(true, std::memory_order_release);
+  if (std::this_thread::get_id() == thread_) remove_ended();
+}
+
+}  // namespace opmux

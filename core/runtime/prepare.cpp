@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/preparation.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/base/files.hpp"
+#include "core/base/log.hpp"
+#include "core/base/own_file.hpp"
+#include "core/base/rules.hpp"
+#include "core/base/text.hpp"
+#include "core/runtime/locations.hpp"
+#include "core/runtime/native.hpp"
+#include "core/runtime/plan_parts.hpp"
+
+namespace opmux {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Status invalid(const Rejection& rejection) {
+  return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
+}
+
+// What a caller named on purpose must exist; what a file or variable names may not, and is
+// reported.
+Check check_named_inputs(const Options& options) {
+  std::error_code error;
+  for (const fs::path& folder : options.environments) {
+    if (!fs::is_directory(folder, error)) {
+      return reject(rules::kDiscoveryBadEnvironment, folder.string(), "a folder",
+                    fs::exists(folder, error) ? "another kind of file" : "nothing");
+    }
+  }
+  for (const fs::path& folder : options.manifests) {
+    if (!fs::is_directory(folder, error)) {
+      return reject(rules::kManifestMissing, folder.string(), "a folder of manifests",
+                    fs::exists(folder, error) ? "another kind of file" : "nothing");
+    }
+  }
+  for (const fs::path& file : options.manifest_files) {
+    if (!fs::exists(file, error)) {
+      return reject(rules::kManifestMissing, file.string(), "a manifest", "nothing");
+    }
+  }
+  return std::nullopt;
+}
+
+// The user's and the system's, which need not exist.
+std::vector<fs::path> default_manifest_folders() {
+  std::vector<fs::path> folders;
+  if (!user_config_folder().empty()) folders.push_back(user_config_folder() / "providers.d");
+  folders.emplace_back("/etc/opmux/providers.d");
+  return folders;
+}
+
+ManifestSources manifest_sources(const Options& options, const Config& config) {
+  ManifestSources sources;
+  const fs::path shipped = shipped_manifest_folder();
+  if (!options.manifest_files.empty()) {
+    sources.files = options.manifest_files;
+    if (!shipped.empty()) sources.declaration_folders.push_back(shipped);
+    return sources;
+  }
+  sources.folders = options.manifests;
+  sources.folders.insert(sources.folders.end(), config.manifests.begin(), config.manifests.end());
+  std::error_code error;
+  for (const fs::path& folder : default_manifest_folders()) {
+    if (fs::is_directory(folder, error)) sources.folders.push_back(folder);
+  }
+  if (!shipped.empty()) sources.folders.push_back(shipped);
+  return sources;
+}
+
+EnvironmentSearch search_environments(const Options& options, const Config& config) {
+  if (!options.environments.empty())
+    return find_environments(options.environments, "--environment");
+  if (!config.environments.empty()) return find_environments(config.environments, "config");
+  return find_environments({}, "");
+}
+
+std::vector<RouteRule> route_rules(const Options& options, const Config& config) {
+  std::vector<RouteRule> rules;
+  // The configured routes are for the configured manifests; named files are looked at by
+  // themselves.
+  if (options.manifest_files.empty()) rules = config.routes;
+  for (const auto& [pattern, providers] : options.routes)
+    rules.push_back({pattern, providers, 0, 0});
+  return rules;
+}
+
+void say(const Options& options, const std::string& text) {
+  log::info(text);
+  if (options.progress) options.progress(text);
+}
+
+bool adds_a_library(const LoadSet& load_set, const LoadSet& known) {
+  return std::any_of(
+      load_set.libraries.begin(), load_set.libraries.end(), [&](const ProbeLibrary& library) {
+        return std::none_of(known.libraries.begin(), known.libraries.end(),
+                            [&](const ProbeLibrary& other) { return other.path == library.path; });
+      });
+}
+
+// Probes the load set; libraries whose first candidate fails fall back to their next one, until
+// nothing changes.
+void probe_plan(Preparation& state, const PlanContext& context, const Options& options) {
+  ProbeOptions probe_options;
+  probe_options.deadline = state.config.probe_deadline;
+  probe_options.cache_folder = context.cache_folder;
+  probe_options.progress = [&](const std::string& text) { say(options, text); };
+  const std::vector<std::size_t> order = state.policy->load_order();
+  int probes = 0;
+  double seconds = 0.0;
+  for (;;) {
+    reject_conflicts(state.plan, order, context);
+    const PlannedLoadSet planned = make_load_set(state.plan, order, state.host);
+    state.load_set = planned.load_set;
+    if (state.load_set.libraries.empty() && state.load_set.modules.empty()) break;
+    std::optional<Findings> known = cached_findings(state.load_set, probe_options);
+    if (!known) {
+      say(options, "probing " + std::to_string(state.load_set.libraries.size()) + " libraries" +
+                       (state.load_set.torch ? " with torch " + state.load_set.torch->version
+                                             : std::string()));
+      known = probe(state.load_set, probe_options);
+    }
+    state.findings = std::move(*known);
+    probes += state.findings.probes;
+    seconds += state.findings.seconds;
+    if (apply_findings(state.plan, planned, state.findings)) {
+      check_libraries(state.plan, context);
+      continue;
+    }
+    // A library that was rejected may have stood in the way of another.
+    reject_conflicts(state.plan, order, context);
+    if (!adds_a_library(make_load_set(state.plan, order, state.host).load_set, state.load_set))
+      break;
+  }
+  // A driver that the probe refused is not loaded in this process either.
+  if (state.findings.driver_rejection) state.load_set.driver.clear();
+  state.findings.probes = probes;
+  state.findings.seconds = seconds;
+}
+
+// Which providers are looked for: those that a route names, and of these the linked-in ones alone
+// while the others wait for their turn.
+std::vector<bool> wanted_providers(const Preparation& preparation, PreparationScope scope) {
+  std::vector<bool> wanted = preparation.policy->routed();
+  if (scope == PreparationScope::kAll) return wanted;
+  for (std::size_t index = 0; index < wanted.size(); ++index) {
+    if (!is_linked_in(preparation.manifests.providers[index].plugin)) wanted[index] = false;
+  }
+  return wanted;
+}
+
+void say_that_providers_wait(Preparation& preparation) {
+  const std::vector<bool> routed = preparation.policy->routed();
+  for (Verdict& verdict : preparation.verdicts) {
+    const Manifest& manifest = preparation.manifests.providers[verdict.provider];
+    if (!routed[verdict.provider] || is_linked_in(manifest.plugin)) continue;
+    verdict.rejection =
+        reject(rules::kRegistryStarting, verdict.operator_name + ": " + manifest.provider,
+               "a provider that is ready", "one that is being prepared in the background");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const RoutePolicy>> make_policy(const Options& options,
+                                                       const Preparation& preparation) {
+  auto policy = std::make_unique<const RoutePolicy>(preparation.manifests,
+                                                    route_rules(options, preparation.config));
+  std::vector<Rejection> unknown = policy->unknown_names(preparation.config.file.string());
+  // A refused manifest may be the one that holds the name; then the start goes on without it.
+  if (!unknown.empty() && preparation.manifests.rejections.empty())
+    return std::move(unknown.front());
+  return policy;
+}
+
+StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, PreparationScope scope,
+                                               Registry& registry, const void* user) {
+  const Clock::time_point start = Clock::now();
+  if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
+  Result<Config> config = load_config(options.config_file);
+  if (!config.ok()) return invalid(config.rejection());
+
+  auto made = std::make_unique<Preparation>();
+  made->config = std::move(*config);
+  made->strict = options.strict.value_or(made->config.strict);
+  made->is_complete = scope == PreparationScope::kAll;
+  log::Level level{};
+  if (log::parse_level(made->config.log_level, level)) log::set_level(level);
+  set_thread_count(made->config.threads);
+
+  const Result<PluginModule>& native = native_module();
+  if (!native.ok())
+    return Status(StatusCode::kInternal, to_string(native.rejection()), native.rejection());
+
+  const ManifestSources sources = manifest_sources(options, made->config);
+  made->manifests = read_manifests(sources);
+  made->manifest_folders = sources.folders;
+  if (options.manifest_files.empty()) {
+    for (fs::path& folder : default_manifest_folders())
+      made->manifest_folders.push_back(std::move(folder));
+  }
+  if (options.manifest_files.empty()) add_native_bindings(made->manifests, *native->module);
+  if (shipped_manifest_folder().empty()) {
+    made->rejections.push_back(
+        reject(rules::kManifestMissing, own_file().string(), "share/opmux/manifests beside it",
+               "none", "Reinstall opmux; only native kernels are known without it."));
+  }
+  Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options, *made);
+  if (!policy.ok()) return invalid(policy.rejection());
+  made->policy = *std::move(policy);
+  for (Rejection& unknown : made->policy->unknown_names(made->config.file.string()))
+    made->rejections.push_back(std::move(unknown));
+  made->environments = search_environments(options, made->config);
+  made->host = read_host_facts();
+  if (options.stub_driver) {
+    made->host.stub_driver = find_stub_driver();
+    if (made->host.stub_driver.empty()) {
+      return invalid(reject(rules::kContractNoDriver, "--stub-driver", "a stub libcuda.so.1",
+                            "none in the installation or the CUDA Toolkit", "Reinstall opmux."));
+    }
+  }
+
+  PlanContext context;
+  context.manifests = &made->manifests;
+  context.environments = &made->environments;
+  context.host = &made->host;
+  const fs::path cache = made->config.cache_folder.value_or(user_cache_folder());
+  context.module_folders = {module_folder()};
+  if (!cache.empty()) context.module_folders.push_back(cache / "modules");
+  if (options.use_cache) context.cache_folder = cache;
+  made->module_folders = context.module_folders;
+  made->plan = make_plan(context, wanted_providers(*made, scope));
+  if (scope == PreparationScope::kAll) probe_plan(*made, context, options);
+
+  made->verdicts =
+      decide({&made->manifests, &made->plan, &made->findings, &made->host, native->module});
+  if (scope == PreparationScope::kNativeOnly) say_that_providers_wait(*made);
+  made->operators = registry.declare(made->manifests.declarations, made->rejections);
+  if (options.load && !made->load_set.libraries.empty()) say(options, "loading providers");
+  made->bindings =
+      bind_verdicts({made->verdicts, made->plan, made->load_set, made->findings.registrations,
+                     made->manifests, made->operators, *native, registry, user, options.load});
+  made->seconds = seconds_since(start);
+  return made;
+}
+
+}  // namespace opmux

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/state.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/rules.hpp"
+#include "core/base/text.hpp"
+#include "core/runtime/modules.hpp"
+
+namespace opmux {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Changes that the report remembers.
+constexpr std::size_t kHistory = 256;
+// Overrides that are kept for being made again; more are a program that makes up routes.
+constexpr std::size_t kOverrides = 1024;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string utc_now() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::string text(32, '\0');
+  text.resize(std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts));
+  std::string fraction = std::to_string(milliseconds);
+  fraction.insert(0, 3 - std::min<std::size_t>(fraction.size(), 3), '0');
+  return text + "." + fraction + "Z";
+}
+
+Status status_of(const Rejection& rejection) {
+  return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
+}
+
+// All reasons in one message, one line each.
+Status refused(const std::vector<Rejection>& reasons) {
+  std::string text = "the running generation stays:";
+  for (const Rejection& reason : reasons) text += "\n  " + to_string(reason);
+  return Status(StatusCode::kFailed, std::move(text), reasons.front());
+}
+
+std::vector<RouteRule> rules_of(const Routes& routes) {
+  std::vector<RouteRule> rules;
+  for (const auto& [pattern, providers] : routes) {
+    RouteRule rule;
+    rule.pattern = pattern;
+    rule.providers = providers;
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+// Every provider that `wanted` names is one that the preparation looked for.
+bool is_prepared(const Preparation& preparation, const RoutePolicy& wanted) {
+  if (!preparation.is_complete) return false;
+  const std::vector<bool> have = preparation.policy->routed();
+  const std::vector<bool> want = wanted.routed();
+  for (std::size_t index = 0; index < want.size(); ++index) {
+    if (want[index] && !have[index]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// One change: who makes it, how long it took and what came of it.
+class Runtime::State::Change {
+ public:
+  Change(State& state, const std::string& trigger) : state_(state), lock_(state.change_mutex_) {
+    state_.changing_thread_ = std::this_thread::get_id();
+    report.trigger = trigger;
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  ~Change() { unlock(); }
+
+  // Runs `what`, whose exceptions become errors, and tells everybody.
+  template <class What>
+  Status run(What what) {
+    Status status;
+    try {
+      status = what();
+    } catch (const std::exception& problem) {
+      status = Status(StatusCode::kInternal,
+                      std::string("the routes could not be changed: ") + printable(problem.what()));
+    }
+    finish(status);
+    return status;
+  }
+
+  ChangeReport report;
+
+ private:
+  void unlock() {
+    if (!lock_.owns_lock()) return;
+    state_.changing_thread_ = std::thread::id();
+    lock_.unlock();
+  }
+
+  void finish(const Status& status) {
+    if (!status.ok()) {
+      report.outcome = "refused";
+      if (report.reasons.empty()) {
+        report.reasons.push_back(
+            status.rejection() != nullptr
+                ? *status.rejection()
+                : reject(rules::kRuntimeChange, report.trigger, "new routes", status.message()));
+      }
+    }
+    report.seconds = seconds_since(start_);
+    report.time = utc_now();
+    report.generation = state_.registry_.current().number;
+    // A file that was touched, or a folder that is watched from now on, is no news.
+    const bool is_news = report.outcome != "unchanged" || report.trigger != "watch";
+    if (is_news) {
+      const std::lock_guard lock(state_.mutex_);
+      if (state_.history_.size() == kHistory) state_.history_.pop_front();
+      state_.history_.push_back(report);
+    }
+    if (status.ok()) {
+      if (is_news)
+        log::info("generation " + std::to_string(report.generation) + " " + report.outcome + " (" +
+                  report.trigger + ")");
+    } else {
+      log::warn(report.trigger + " refused, generation " + std::to_string(report.generation) +
+                " stays: " + status.message());
+    }
+    unlock();
+    if (is_news && state_.options_.on_change) state_.options_.on_change(report);
+  }
+
+  State& state_;
+  std::unique_lock<std::mutex> lock_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+Runtime::State::State(Options options)
+    : options_(std::move(options)), registry_(Registry::create()) {}
+
+Runtime::State::~State() { service_.stop(); }
+
+bool Runtime::State::is_watching() const { return options_.watch.value_or(false); }
+
+Status Runtime::State::open() {
+  Change change(*this, "open");
+  const bool in_background = options_.background.value_or(false);
+  // What is wrong with an open is told by open itself.
+  StatusOr<std::unique_ptr<Preparation>> made =
+      prepare(options_, in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll,
+              registry_, this);
+  if (!made.ok()) return made.status();
+  std::shared_ptr<const Preparation> preparation = std::move(*made);
+  Status status = change.run([&] {
+    const Preparation& alias = *preparation;
+    publish(preparation, {preparation, alias.policy.get()}, change.report);
+    return Status();
+  });
+  if (!status.ok()) return status;
+  if (in_background) {
+    service_.run([this] { (void)this->change("background"); });
+  } else {
+    set_ready({});
+  }
+  if (is_watching()) watch_files(nullptr);
+  return {};
+}
+
+void Runtime::State::publish(std::shared_ptr<const Preparation> preparation,
+                             std::shared_ptr<const RoutePolicy> policy, ChangeReport& report) {
+  const Clock::time_point start = Clock::now();
+  const std::uint64_t before = registry_.current().number;
+  const Generation& generation =
+      registry_.publish(make_routes(*preparation, *policy, preparation->strict));
+  report.publish_seconds = seconds_since(start);
+  report.outcome = generation.number == before ? "unchanged" : "published";
+  const bool is_new = [&] {
+    const std::lock_guard lock(mutex_);
+    const bool differs = published_.preparation != preparation;
+    published_ = {preparation, std::move(policy), &generation};
+    return differs;
+  }();
+  if (!is_new) return;
+  log_decisions(*preparation, told_);
+  keep_modules(this, preparation->bindings.modules, options_.drain_deadline);
+  if (close_drained_modules()) service_.drain();
+}
+
+Status Runtime::State::prepare_and_publish(ChangeReport& report) {
+  const Published running = published();
+  StatusOr<std::unique_ptr<Preparation>> made =
+      prepare(options_, PreparationScope::kAll, registry_, this);
+  std::shared_ptr<const Preparation> next;
+  if (made.ok()) {
+    next = std::move(*made);
+    // What the first providers' generation has to live with, an open in the foreground has, too.
+    if (running.preparation->is_complete) report.reasons = new_faults(*running.preparation, *next);
+  }
+  if (!made.ok() || !report.reasons.empty()) {
+    // Modules that only the refused preparation uses go.
+    keep_modules(this, running.preparation->bindings.modules, options_.drain_deadline);
+    if (close_drained_modules()) service_.drain();
+    if (is_watching()) watch_files(next.get());
+    return made.ok() ? refused(report.reasons) : made.status();
+  }
+  publish(next, {next, next->policy.get()}, report);
+  if (is_watching()) watch_files(nullptr);
+  return {};
+}
+
+Status Runtime::State::change(const std::string& trigger) {
+  if (changing_thread_ == std::this_thread::get_id()) {
+    return status_of(reject(rules::kRuntimeNested, trigger, "a thread that does not change routes",
+                            "one that is inside a change"));
+  }
+  Change change(*this, trigger);
+  const Status status = change.run([&] { return prepare_and_publish(change.report); });
+  if (status.ok() || trigger == "background") set_ready(status);
+  return status;
+}
+
+Status Runtime::State::publish_routes(const Routes& routes, ChangeReport& report) {
+  const Published running = published();
+  Routes before = std::exchange(options_.routes, routes);
+  Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options_, *running.preparation);
+  if (policy.ok() && is_prepared(*running.preparation, **policy)) {
+    publish(running.preparation, *std::move(policy), report);
+    return {};
+  }
+  Status status = prepare_and_publish(report);
+  if (!status.ok()) options_.routes = std::move(before);
+  return status;
+}
+
+Status Runtime::State::set_routes(const Routes& routes) {
+  if (changing_thread_ == std::this_thread::get_id()) {
+    return status_of(reject(rules::kRuntimeNested, "set_routes",
+                            "a thread that does not change routes", "one that is inside a change"));
+  }
+  Change change(*this, "set_routes");
+  return change.run([&] { return publish_routes(routes, change.report); });
+}
+
+StatusOr<OverrideScope> Runtime::State::override_routes(const Routes& routes) {
+  std::string key;
+  for (const auto& [pattern, providers] : routes)
+    key += pattern + '\n' + join(providers, ",") + '\n';
+  const std::lock_guard lock(mutex_);
+  const Preparation& preparation = *published_.preparation;
+  key += std::to_string(published_.generation->number);
+  const auto known = overrides_.find(key);
+  const Generation* generation = known == overrides_.end() ? nullptr : known->second;
+  if (generation == nullptr) {
+    std::vector<RouteRule> rules = rules_of(routes);
+    const RoutePolicy asked(preparation.manifests, rules);
+    const std::vector<Rejection> unknown = asked.unknown_names("with_route");
+    if (!unknown.empty()) return status_of(unknown.front());
+    std::vector<RouteRule> all = published_.policy->rules();
+    all.insert(all.end(), rules.begin(), rules.end());
+    const RoutePolicy policy(preparation.manifests, std::move(all));
+    if (!is_prepared(preparation, policy)) {
+      return status_of(reject(rules::kRegistryNotRouted, "with_route",
+                              "providers that the running generation has loaded",
+                              "a provider that no route of it names",
+                              "Name it in a route of the configuration, or call set_routes()."));
+    }
+    generation = &registry_.prepare(make_routes(preparation, policy, preparation.strict));
+    if (overrides_.size() == kOverrides) overrides_.clear();
+    overrides_.emplace(std::move(key), generation);
+  }
+  std::optional<OverrideScope> scope = OverrideScope::make(registry_, *generation);
+  if (!scope) {
+    return Status(StatusCode::kFailed, "with_route: a module of these routes is being unmapped");
+  }
+  return *std::move(scope);
+}
+
+void Runtime::State::watch_files(const Preparation* refused) {
+  std::vector<WatchedFolder> folders = watched_folders(options_, *published().preparation);
+  // What was refused may be mended where the running generation has nothing.
+  if (refused != nullptr) {
+    const std::vector<WatchedFolder> more = watched_folders(options_, *refused);
+    folders.insert(folders.end(), more.begin(), more.end());
+  }
+  Check problem = service_.watch(folders, [this] { (void)change("watch"); });
+  if (problem) log::warn(to_string(*problem));
+  const std::lock_guard lock(mutex_);
+  watch_rejection_ = std::move(problem);
+}
+
+void Runtime::State::set_ready(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ready_ = true;
+    ready_status_ = status;
+  }
+  ready_changed_.notify_all();
+}
+
+Status Runtime::State::wait_ready(std::chrono::milliseconds deadline) {
+  std::unique_lock lock(mutex_);
+  if (ready_changed_.wait_for(lock, deadline, [&] { return is_ready_; })) return ready_status_;
+  Rejection rejection = reject(rules::kRuntimeNotReady, "wait_ready",
+                               "ready within " + std::to_string(deadline.count()) + " ms",
+                               "providers that are still being prepared");
+  return Status(StatusCode::kFailed, to_string(rejection), rejection);
+}
+
+Published Runtime::State::published() const {
+  const std::lock_guard lock(mutex_);
+  return published_;
+}
+
+std::vector<ChangeReport> Runtime::State::history() const {
+  const std::lock_guard lock(mutex_);
+  return {history_.begin(), history_.end()};
+}
+
+bool Runtime::State::is_ready() const {
+  const std::lock_guard lock(mutex_);
+  return is_ready_;
+}
+
+std::vector<Rejection> Runtime::State::rejections() const {
+  const std::lock_guard lock(mutex_);
+  if (!watch_rejection_) return {};
+  return {*watch_rejection_};
+}
+
+}  // namespace opmux

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/registry/module_use.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/registry/operators.hpp"
+
+namespace opmux {
+namespace {
+
+TEST(ModuleUseTest, CountsWhoIsInside) {
+  ModuleUse use;
+  std::optional<ModuleHold> one{use};
+  const ModuleHold two{use};
+  EXPECT_TRUE(*one);
+  EXPECT_EQ(use.inside(), 2);
+  one.reset();
+  EXPECT_EQ(use.inside(), 1);
+}
+
+TEST(ModuleUseTest, LetsNobodyInOnceItCloses) {
+  ModuleUse use;
+  const ModuleHold inside{use};
+  use.close();
+  EXPECT_FALSE(ModuleHold{use});
+  EXPECT_EQ(use.inside(), 1) << "those inside go on";
+}
+
+// The module's "code" is a value that its closer overwrites: a call that reads it afterwards was
+// inside a closed module.
+TEST(ModuleUseTest, NobodyIsInsideAfterItDrained) {
+  constexpr int kRounds = 300;
+  constexpr int kCallers = 4;
+  struct Module {
+    ModuleUse use;
+    std::atomic<int> code{1};
+  };
+  std::vector<Module> modules(kRounds);
+  std::atomic<Module*> current{&modules[0]};
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&] {
+      while (!stop) {
+        Module& module = *current.load();
+        const ModuleHold hold(module.use);
+        if (hold && module.code.load(std::memory_order_relaxed) != 1) ++wrong;
+      }
+    });
+  }
+  for (int round = 1; round < kRounds; ++round) {
+    Module& old = *current.exchange(&modules[static_cast<std::size_t>(round)]);
+    old.use.close();
+    while (old.use.inside() != 0) std::this_thread::yield();
+    old.code.store(0, std::memory_order_relaxed);
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(ClosingModuleTest, ACallStartsAgainOnTheNextGeneration) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  test::Script& old_script = op.add("acme");
+  ModuleUse use;
+  RouteSet routes = op.routes();
+  BoundCall counted = *routes.routes.begin()->second[0].entries[0];
+  counted.module = &use;
+  BoundCall& bound = op.registry().add_binding("counted", counted);
+  routes.routes.begin()->second[0].entries = {&bound};
+  op.registry().publish(routes);
+
+  float x = 0;
+  const Operator<void(Tensor)> call(op.op().state());
+  EXPECT_TRUE(call(TensorView(&x, DType::kFloat32, {1})).ok());
+  EXPECT_EQ(old_script.calls, 1);
+  EXPECT_EQ(use.inside(), 0) << "left again";
+
+  // As a call sees it that has loaded the old generation when the module closes: its own override
+  // keeps the old route, and its hold keeps the module.
+  const std::optional<OverrideScope> scope =
+      OverrideScope::make(op.registry(), op.registry().current());
+  ASSERT_TRUE(scope.has_value());
+  EXPECT_EQ(use.inside(), 1);
+  op.publish();
+  use.close();
+  EXPECT_TRUE(call(TensorView(&x, DType::kFloat32, {1})).ok());
+  EXPECT_EQ(old_script.calls, 2);
+  std::thread([&] { EXPECT_TRUE(call(TensorView(&x, DType::kFloat32, {1})).ok()); }).join();
+  EXPECT_FALSE(OverrideScope::make(op.registry(), op.registry().prepare(routes)).has_value());
+}
+
+}  // namespace
+}  // namespace opmux
