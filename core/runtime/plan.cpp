@@ -82,6 +82,9 @@ std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
   Result<fs::path> module =
       find_module(manifest.plugin, provider.uses_torch ? &*plan.torch : nullptr, folders);
   if (!module.ok()) return std::move(module).rejection();
+  // A module that is being copied is told from its bytes, not by the probe's end.
+  if (auto bytes = elf::read(*module, elf::Detail::kDependencies); !bytes)
+    return std::move(bytes).rejection();
   provider.module = std::move(*module);
   return std::nullopt;
 }

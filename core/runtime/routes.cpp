@@ -89,7 +89,9 @@ std::vector<std::size_t> RoutePolicy::load_order() const {
 std::vector<bool> RoutePolicy::routed() const {
   std::vector<bool> routed(manifests_.providers.size(), false);
   for (const OperatorDeclaration& declaration : manifests_.declarations) {
-    for (const std::size_t index : order(declaration.name)) routed[index] = true;
+    for (const std::size_t index : order(declaration.name)) {
+      if (is_concerned(manifests_.providers[index], declaration.name)) routed[index] = true;
+    }
   }
   return routed;
 }

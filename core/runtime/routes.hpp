@@ -23,7 +23,7 @@ class RoutePolicy {
   const std::vector<RouteRule>& rules() const noexcept { return rules_; }
 
   std::vector<std::size_t> order(const std::string& operator_name) const;
-  // Providers that some operator's route names, parallel to the manifest set's providers.
+  // Providers that the route of some operator which they bind names, parallel to the manifest set's providers.
   std::vector<bool> routed() const;
   // Routed providers as one process would load them: by their best place in any route, then the
   // manifest set's order.

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files that are followed.
+#include <gtest/gtest.h>
+
+#include "tests/runtime/live_world.hpp"
+
+namespace opmux::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+class WatchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    world_.drop_in("one", "live_1", 60);
+    world_.drop_in("two", "live_2", 50);
+    world_.write_routes("one, two");
+  }
+  StatusOr<Runtime> open() const {
+    Options options = world_.options();
+    options.watch = true;
+    return Runtime::open(options);
+  }
+  LiveWorld world_;
+};
+
+TEST_F(WatchTest, FollowsAConfigurationThatIsWrittenInPlace) {
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  LiveCall call(*runtime);
+  EXPECT_EQ(call.seen(), mark(1));
+  world_.write_config("routes:\n  \"live_*\": [two]\n", /*by_rename=*/false);
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(2); }));
+  EXPECT_EQ(runtime->report().history.back().trigger, "watch");
+}
+
+TEST_F(WatchTest, FollowsAConfigurationThatIsRenamedOver) {
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok());
+  LiveCall call(*runtime);
+  for (const int version : {2, 1, 2}) {
+    world_.write_routes(version == 2 ? "two" : "one");
+    EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(version); })) << version;
+  }
+}
+
+// As Kubernetes replaces mounted files: the link that the path goes through is renamed.
+TEST_F(WatchTest, FollowsAConfigurationBehindALink) {
+  const std::filesystem::path mounted = world_.folder() / "mounted";
+  const auto write_version = [&](const std::string& version, const std::string& providers) {
+    std::filesystem::create_directories(mounted / version);
+    write_whole(mounted / version / "opmux.yaml",
+                "config: 1\nroutes:\n  \"live_*\": [" + providers + "]\n");
+    std::filesystem::create_directory_symlink(version, mounted / "new");
+    std::filesystem::rename(mounted / "new", mounted / "data");
+  };
+  write_version("v1", "one");
+  std::filesystem::create_symlink("data/opmux.yaml", mounted / "opmux.yaml");
+  Options options = world_.options();
+  options.config_file = mounted / "opmux.yaml";
+  options.watch = true;
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  LiveCall call(*runtime);
+  EXPECT_EQ(call.seen(), mark(1));
+  write_version("v2", "two");
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(2); }));
+}
+
+TEST_F(WatchTest, ServesADropInFolderAndMasksAndRemovesIt) {
+  world_.write_config("");
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok());
+  LiveCall call(*runtime);
+  EXPECT_EQ(call.seen(), mark(1));
+  const auto start = std::chrono::steady_clock::now();
+  world_.drop_in("three", "live_3", 70);
+  ASSERT_TRUE(becomes_true([&] { return call.seen() == mark(3); }));
+  RecordProperty("milliseconds", std::to_string(std::chrono::duration_cast<milliseconds>(
+                                                    std::chrono::steady_clock::now() - start)
+                                                    .count()));
+  // An empty file in a higher folder hides it.
+  const std::filesystem::path user = world_.folder() / "config/opmux/providers.d";
+  std::filesystem::remove_all(user);
+  write_whole(world_.drop_in_folder("three") / "three.yaml", "");
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(1); }));
+  LiveWorld::write_manifest(world_.drop_in_folder("three"), "three", 70);
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(3); }));
+  world_.remove("three");
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(1); }));
+}
+
+TEST_F(WatchTest, FollowsAFolderThatComesLater) {
+  std::filesystem::remove_all(world_.folder() / "config");
+  world_.write_config("");
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok());
+  LiveCall call(*runtime);
+  const std::filesystem::path user = world_.folder() / "config/opmux/providers.d/three";
+  std::filesystem::create_directories(user);
+  std::filesystem::copy_file(fakes::path("live_3"), user / "opmux_three.so");
+  LiveWorld::write_manifest(user, "three", 70);
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(3); }));
+}
+
+TEST_F(WatchTest, AMendedFileIsTakenUpWhereverTheFaultWas) {
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok());
+  LiveCall call(*runtime);
+  // The configuration names a folder that only it knows, with a broken manifest in it.
+  std::filesystem::create_directories(world_.folder() / "more");
+  write_whole(world_.folder() / "more/broken.yaml", "manifest: 1\nprovider: [\n");
+  world_.write_config("manifests: [more]\nroutes:\n  \"live_*\": [two]\n");
+  ASSERT_TRUE(becomes_true([&] { return runtime->report().history.back().outcome == "refused"; }));
+  EXPECT_EQ(call.seen(), mark(1));
+  write_whole(world_.folder() / "more/broken.yaml", "");
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(2); }));
+}
+
+TEST_F(WatchTest, IsOffUnlessAskedFor) {
+  StatusOr<Runtime> runtime = Runtime::open(world_.options());
+  ASSERT_TRUE(runtime.ok());
+  LiveCall call(*runtime);
+  world_.write_routes("two");
+  EXPECT_FALSE(becomes_true([&] { return call.seen() == mark(2); }, milliseconds(700)));
+}
+
+}  // namespace
+}  // namespace opmux::testing
