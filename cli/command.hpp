@@ -40,6 +40,12 @@ struct RunOptions {
   bool compare = false;
 };
 
+struct NewPluginOptions {
+  std::string name;
+  std::string operator_name;     // empty: one of opmux's own
+  std::filesystem::path output;  // the folder to make; empty: the name
+};
+
 int list(const CommonOptions& common);
 int explain(const CommonOptions& common, const std::string& operator_name);
 int validate(const CommonOptions& common, const std::vector<std::filesystem::path>& manifest_files,
@@ -49,6 +55,7 @@ int doctor(const CommonOptions& common);
 int demo(const CommonOptions& common);
 // An empty `id` is all rules.
 int rules(const std::string& id, bool markdown, bool json);
+int new_plugin(const CommonOptions& common, NewPluginOptions options);
 int version(bool json);
 
 // The runtime's options; slow steps are told on stderr where that is a terminal.

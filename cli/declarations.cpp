@@ -11,7 +11,7 @@
 
 namespace opmux::cli {
 
-Result<std::vector<OperatorDeclaration>> read_declarations(const CommonOptions& common) {
+Result<ManifestSet> read_manifest_set(const CommonOptions& common) {
   namespace fs = std::filesystem;
   const Result<Config> config = load_config(common.config_file);
   if (!config.ok()) return config.rejection();
@@ -23,7 +23,13 @@ Result<std::vector<OperatorDeclaration>> read_declarations(const CommonOptions& 
     std::error_code error;
     if (folder.is_absolute() && fs::is_directory(folder, error)) sources.folders.push_back(folder);
   }
-  return std::move(read_manifests(sources).declarations);
+  return read_manifests(sources);
+}
+
+Result<std::vector<OperatorDeclaration>> read_declarations(const CommonOptions& common) {
+  Result<ManifestSet> manifests = read_manifest_set(common);
+  if (!manifests.ok()) return std::move(manifests).rejection();
+  return std::move(manifests->declarations);
 }
 
 }  // namespace opmux::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operator declarations that a runtime with the same options sees, for their examples and
-// tolerances.
+// The manifests that a runtime with the same options reads: its operators' examples and tolerances,
+// and the names that are taken.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,7 @@
 
 namespace opmux::cli {
 
+Result<ManifestSet> read_manifest_set(const CommonOptions& common);
 Result<std::vector<OperatorDeclaration>> read_declarations(const CommonOptions& common);
 
 }  // namespace opmux::cli

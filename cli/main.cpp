@@ -225,6 +225,22 @@ int dispatch(int argc, char** argv) {
     command = [&] { return demo(common); };
   });
 
+  NewPluginOptions plugin_options;
+  CLI::App* plugin_command = add("new-plugin", "Make the files of a new drop-in plugin");
+  plugin_command->add_option("name", plugin_options.name, "Of the plugin and its provider")
+      ->type_name("NAME")
+      ->required();
+  plugin_command
+      ->add_option("--output", plugin_options.output, "The folder to make; its name by default")
+      ->type_name("DIR")
+      ->check(kNotEmpty);
+  plugin_command
+      ->add_option("--operator", plugin_options.operator_name,
+                   "The operator that it serves: silu_and_mul, or a new one to declare")
+      ->check(kNotEmpty)
+      ->type_name("NAME");
+  plugin_command->callback([&] { command = [&] { return new_plugin(common, plugin_options); }; });
+
   std::string rule_id;
   bool markdown = false;
   CLI::App* rules_command = add("rules", "List the rules that rejections name");
