@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 namespace opmux::testing {
 namespace {
@@ -27,7 +28,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 }  // namespace
 
-Command::Command() {
+Command::Command(std::string program) : program_(std::move(program)) {
   std::filesystem::create_directories(folder_ / "empty");
   // A PATH without python3, so that no environment is found by itself.
   variables_ = {{"PATH", (folder_ / "empty").string()},
@@ -40,7 +41,7 @@ Command::Command() {
 Outcome Command::run(const std::vector<std::string>& arguments) const {
   const std::filesystem::path out = folder_ / "stdout";
   const std::filesystem::path err = folder_ / "stderr";
-  std::vector<std::string> words{OPMUX_BINARY_DIR "/bin/opmux"};
+  std::vector<std::string> words{OPMUX_BINARY_DIR "/bin/" + program_};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings;
   for (const auto& [name, value] : variables_) settings.push_back(name + "=" + value);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts build/bin/opmux with an environment of its own: no Python environment, no configuration,
-// an empty cache.
+// Starts a program of build/bin with an environment of its own: no Python environment, no
+// configuration, an empty cache.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct Outcome {
 
 class Command {
  public:
-  Command();
+  explicit Command(std::string program = "opmux");
 
   Outcome run(const std::vector<std::string>& arguments) const;
 
@@ -31,6 +31,7 @@ class Command {
   void set(const std::string& variable, const std::string& value) { variables_[variable] = value; }
 
  private:
+  std::string program_;
   TemporaryFolder folder_;
   std::map<std::string, std::string> variables_;
 };

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was generated, as lines for people and as one JSON object.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "compare.hpp"
+#include "generate.hpp"
+
+namespace decoder {
+
+std::string to_line(std::size_t index, const Step& step);
+std::string to_text(const Run& run, const std::optional<Comparison>& comparison);
+std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
+                    const std::optional<Comparison>& comparison);
+// Why there is no run, as the opmux command prints it.
+std::string to_json(const opmux::Status& status);
+
+}  // namespace decoder
