@@ -46,7 +46,8 @@ struct NewPluginOptions {
   std::filesystem::path output;  // the folder to make; empty: the name
 };
 
-int list(const CommonOptions& common);
+// Writes a page, too, when `html_file` is given.
+int list(const CommonOptions& common, const std::optional<std::filesystem::path>& html_file);
 int explain(const CommonOptions& common, const std::string& operator_name);
 int validate(const CommonOptions& common, const std::vector<std::filesystem::path>& manifest_files,
              bool stub_driver);

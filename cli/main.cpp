@@ -15,6 +15,7 @@
 #include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -165,9 +166,13 @@ int dispatch(int argc, char** argv) {
     return sub;
   };
 
-  add("list", "List operators, who serves them, and why others do not")->callback([&] {
-    command = [&] { return list(common); };
-  });
+  std::optional<std::filesystem::path> html_file;
+  CLI::App* list_command = add("list", "List operators, who serves them, and why others do not");
+  list_command
+      ->add_option("--html", html_file, "Write one self-contained page of providers and operators")
+      ->type_name("FILE")
+      ->check(kNotEmpty);
+  list_command->callback([&] { command = [&] { return list(common, html_file); }; });
 
   std::string operator_name;
   CLI::App* explain_command = add("explain", "Tell everything about the route of one operator");
