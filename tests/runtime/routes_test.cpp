@@ -52,6 +52,16 @@ TEST_F(RoutesTest, ProvidersLoadByTheirBestPlaceInAnyRoute) {
   EXPECT_THAT(cpu_first.load_order(), ElementsAre(1, 0));
 }
 
+// Else it would be taken for loaded, and be told to lack what nobody has looked for.
+TEST_F(RoutesTest, ProviderWhoseOperatorsAreRoutedToOthersIsNotRouted) {
+  OperatorBinding binding;
+  binding.operator_name = "rms_norm";
+  manifests_.providers[1].operators.push_back(binding);
+  const RoutePolicy policy(manifests_, {{"rms_norm", {"vllm", "native"}, 1, 1}});
+  EXPECT_THAT(policy.routed(), ElementsAre(true, false, true, true));
+  EXPECT_THAT(policy.load_order(), ElementsAre(0, 2, 3));
+}
+
 TEST_F(RoutesTest, NamesThatMeanNothingAreToldWithTheirPositionAndTheNearest) {
   const RoutePolicy policy(manifests_, {{"silu_and_mull", {"vlm"}, 7, 3}});
   const std::vector<Rejection> unknown = policy.unknown_names("/etc/opmux.yaml");
