@@ -82,26 +82,34 @@ OpmuxStatus call(void*, const OpmuxCall* call) {
 @BODY@  return OPMUX_OK;
 }
 
-const OpmuxOperatorEntry kOperators[] = {
-    {sizeof(OpmuxOperatorEntry), 0, "@OPERATOR@",
-     // The same text as in the declaration: opmux compares the two.
-     "@OPERATOR@@SCHEMA@", OPMUX_DEVICE_CPU, 0, call, nullptr},
-};
+// Filled in by name: later versions of the ABI add fields, and zero says that they are not used.
+OpmuxOperatorEntry make_entry() {
+  OpmuxOperatorEntry entry = {};
+  entry.struct_size = sizeof entry;
+  entry.name = "@OPERATOR@";
+  // The same text as in the declaration: opmux compares the two.
+  entry.schema = "@OPERATOR@@SCHEMA@";
+  entry.device_type = OPMUX_DEVICE_CPU;
+  entry.call = call;
+  return entry;
+}
 
-const OpmuxModule kModule = {
-    sizeof(OpmuxModule),
-    OPMUX_PLUGIN_ABI_MAJOR,
-    OPMUX_PLUGIN_ABI_MINOR,
-    sizeof kOperators / sizeof kOperators[0],
-    "@PLUGIN@",
-    "0.1.0",
-    "",  // built against nothing in particular
-    kOperators,
-    nullptr,  // the rest is for modules that call foreign libraries
-    nullptr,
-    nullptr,
-    nullptr,
-};
+const OpmuxOperatorEntry kOperators[] = {make_entry()};
+
+OpmuxModule make_module() {
+  OpmuxModule module = {};
+  module.struct_size = sizeof module;
+  module.abi_major = OPMUX_PLUGIN_ABI_MAJOR;
+  module.abi_minor = OPMUX_PLUGIN_ABI_MINOR;
+  module.operator_count = sizeof kOperators / sizeof kOperators[0];
+  module.name = "@PLUGIN@";
+  module.version = "0.1.0";
+  module.build_identity = "";  // built against nothing in particular
+  module.operators = kOperators;
+  return module;
+}
+
+const OpmuxModule kModule = make_module();
 
 }  // namespace
 
