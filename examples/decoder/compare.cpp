@@ -50,6 +50,8 @@ opmux::StatusOr<Comparison> compare(const Model& model, const opmux::Options& op
     alone.routes = {{"*", {name, kNative}}};
     if (name == kNative) alone.routes.front().second.pop_back();
     alone.strict = false;  // no provider has them all
+    alone.watch = false;
+    alone.on_change = nullptr;
     const auto runtime = opmux::Runtime::open(alone);
     if (!runtime.ok()) return runtime.status();
     auto operators = Operators::open(*runtime);

