@@ -33,7 +33,7 @@ class TemporaryFolder {
 
   // Writes a file, with the folders above it, and returns its path.
   std::filesystem::path write(std::string_view name, std::string_view content) const {
-    const std::filesystem::path file = path_ / name;
+    std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream{file, std::ios::binary}
         .write(content.data(), static_cast<std::streamsize>(content.size()))
