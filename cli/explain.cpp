@@ -21,6 +21,7 @@ void explain_binding(const BindingReport& binding, std::size_t place) {
   print("   contract   " + binding.contract);
   for (const std::string& condition : binding.conditions)
     print("   takes      " + wrapped(printable(condition), 14));
+  if (!binding.properties.empty()) print("   properties " + join(binding.properties, ", "));
   if (binding.copies > 0)
     print("   copies     " + counted(binding.copies, "output") + " on every call");
   if (binding.calls + binding.refused + binding.errors > 0)

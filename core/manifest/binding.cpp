@@ -39,9 +39,10 @@ class AlternativeReader {
         errors_(errors),
         map_(node, "an alternative of " + in_quotes(declaration.name),
              {"library", "schema", "dispatch_key", "required_symbols", "exact", "returns", "module",
-              "call", "result", "when"},
+              "call", "result", "properties", "when"},
              errors) {
     alternative_.location = location(errors, node.position);
+    alternative_.properties = manifest.properties;
   }
 
   std::optional<Alternative> read() {
@@ -49,6 +50,8 @@ class AlternativeReader {
     const std::size_t errors_before = errors_.size();
     const bool contract_good = read_contract();
     read_library_names();
+    if (const Node* properties = map_.find("properties"))
+      alternative_.properties = read_properties(*properties, errors_);
     const Node* when = map_.find("when");
     if (when != nullptr) read_when(*when, declaration_.schema, alternative_, errors_);
     if (contract_good) {

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/properties.hpp"
 #include "core/base/result.hpp"
 #include "core/manifest/version.hpp"
 #include "core/schema/schema.hpp"
@@ -163,6 +164,9 @@ struct Alternative {
   std::string device;                              // "cpu" or "cuda"
   std::optional<VersionRange> compute_capability;  // of the CUDA device, e.g. >=8.0
   std::vector<Condition> when;
+  // As the alternative, else its provider, declares them; nothing: neither does, so that a module's
+  // own table counts.
+  std::optional<Properties> properties = std::nullopt;
   SourceLocation location;
 };
 
@@ -232,6 +236,7 @@ struct Manifest {
   std::string plugin;
   int priority = 0;
   Requirements requires_;
+  std::optional<Properties> properties;  // of alternatives that declare none themselves
   std::vector<Library> libraries;
   std::vector<OperatorBinding> operators;
   std::vector<OperatorDeclaration> declarations;

@@ -15,8 +15,8 @@ using yaml::Kind;
 using yaml::MapReader;
 
 bool is_provider_key(std::string_view key) {
-  return key == "plugin" || key == "priority" || key == "requires" || key == "libraries" ||
-         key == "operators";
+  return key == "plugin" || key == "priority" || key == "requires" || key == "properties" ||
+         key == "libraries" || key == "operators";
 }
 
 // Stops at a manifest of another version: its other keys may mean something else.
@@ -89,8 +89,8 @@ Head read_head(const Node& root, Manifest& manifest, Errors& errors) {
   if (!head.version_ok) return head;
   const MapReader map{root,
                       "the manifest",
-                      {"manifest", "provider", "plugin", "priority", "requires", "libraries",
-                       "operators", "declare"},
+                      {"manifest", "provider", "plugin", "priority", "requires", "properties",
+                       "libraries", "operators", "declare"},
                       errors};
   if (head.has_provider) {
     manifest.provider = read_name(map, "provider", errors);
@@ -141,6 +141,8 @@ void read_provider(const Node& root, Manifest& manifest, const OperatorLookup& o
       static_cast<int>(map.integer("priority", -kFarthestPriority, kFarthestPriority).value_or(0));
   if (const Node* requirements = map.find("requires"))
     manifest.requires_ = read_requirements(*requirements, errors);
+  if (const Node* properties = map.find("properties"))
+    manifest.properties = read_properties(*properties, errors);
   if (const Node* libraries = map.find("libraries"))
     manifest.libraries = read_libraries(*libraries, errors);
 

@@ -67,6 +67,9 @@ const std::vector<std::string>& canonical_dtypes();
 std::optional<std::string> read_dtype(const Node& node, std::string_view what, bool variable,
                                       Errors& errors);
 
+// `properties`: a list of the closed set.
+std::optional<Properties> read_properties(const Node& node, Errors& errors);
+
 // The type without its `?`.
 const schema::Type& plain_type(const schema::Type& type);
 bool is_integer(const schema::Type& type);  // int or SymInt, not optional

@@ -160,6 +160,12 @@ std::optional<std::string> read_dtype(const Node& node, std::string_view what, b
   return std::nullopt;
 }
 
+std::optional<Properties> read_properties(const Node& node, Errors& errors) {
+  const auto names = yaml::read_words(node, "`properties`", "a property", property_names(), errors);
+  if (!names) return std::nullopt;
+  return properties_of(*names);
+}
+
 const schema::Type& plain_type(const schema::Type& type) {
   return type.kind == TypeKind::kOptional ? type.elements.at(0) : type;
 }

@@ -190,7 +190,7 @@ class Probe {
     finding.build_identity = module.build_identity;
     for (std::uint32_t i = 0; i < module.operator_count; ++i) {
       const OpmuxOperatorEntry& entry = module.operators[i];
-      finding.operators.push_back({entry.name, entry.schema, entry.device_type});
+      finding.operators.push_back({entry.name, entry.schema, entry.device_type, entry.properties});
     }
     Check rejection;
     if (module.start_listening != nullptr) {

@@ -47,7 +47,8 @@ Json module_to_json(const ModuleFinding& module) {
           {"operators", list_to_json(module.operators, [](const ModuleFinding::Operator& entry) {
              return Json{{"name", text_to_json(entry.name)},
                          {"schema", text_to_json(entry.schema)},
-                         {"device_type", entry.device_type}};
+                         {"device_type", entry.device_type},
+                         {"properties", entry.properties}};
            })}};
 }
 
@@ -60,7 +61,8 @@ ModuleFinding read_module(const Json& value) {
   module.build_identity = text(value, "build_identity");
   module.operators = list(value, "operators", [](const Json& entry) {
     return ModuleFinding::Operator{text(entry, "name"), text(entry, "schema"),
-                                   integer<int>(entry, "device_type")};
+                                   integer<int>(entry, "device_type"),
+                                   integer<Properties>(entry, "properties")};
   });
   return module;
 }

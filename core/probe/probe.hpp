@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/properties.hpp"
 #include "core/base/result.hpp"
 #include "core/contract/contract.hpp"
 #include "core/discovery/discovery.hpp"
@@ -59,6 +60,7 @@ struct ModuleFinding {
   struct Operator {
     std::string name, schema;
     int device_type = 0;
+    Properties properties = 0;
   };
   std::vector<Operator> operators;
 };

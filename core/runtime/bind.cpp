@@ -240,6 +240,13 @@ Result<const BoundCall*> bind_one(const Verdict& verdict, const ProviderPlan& pr
   return &registry.add_binding(key, std::move(call));
 }
 
+// Only the module, when it binds, knows how many results it has to copy.
+Check check_in_place(const Verdict& verdict, const std::string& provider, const BoundCall& bound) {
+  if ((verdict.properties & OPMUX_PROPERTY_IN_PLACE) == 0 || bound.copies == 0) return std::nullopt;
+  return reject(rules::kLoaderInPlace, verdict.operator_name + ": " + provider,
+                "no copies into outputs", std::to_string(bound.copies) + " per call");
+}
+
 }  // namespace
 
 Bindings bind_verdicts(const BindContext& context) {
@@ -264,11 +271,10 @@ Bindings bind_verdicts(const BindContext& context) {
     if (!context.load && !provider.linked_in) continue;
     Result<const BoundCall*> bound = bind_one(verdict, provider, *declaration,
                                               bindings.counters.back(), mapper, context.registry);
-    if (bound.ok()) {
-      bindings.calls[index] = *bound;
-    } else {
-      verdict.rejection = std::move(bound).rejection();
-    }
+    verdict.rejection = bound.ok()
+                            ? check_in_place(verdict, provider.manifest->provider, **bound)
+                            : Check(std::move(bound).rejection());
+    if (!verdict.rejection) bindings.calls[index] = *bound;
   }
   bindings.modules = mapper.opened();
   return bindings;

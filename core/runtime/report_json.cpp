@@ -40,6 +40,7 @@ Json to_value(const BindingReport& binding) {
   json["routed"] = binding.routed;
   json["distribution"] = text_or_null(binding.distribution);
   json["conditions"] = binding.conditions;
+  json["properties"] = binding.properties;
   json["copies"] = binding.copies;
   json["alternatives"] = Json::array();
   for (const AlternativeReport& alternative : binding.alternatives)

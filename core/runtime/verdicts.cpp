@@ -25,6 +25,7 @@ struct TableOperator {
   std::string name;
   std::string schema;
   int device_type = 0;
+  Properties properties = 0;
 };
 
 int device_type_of(const std::string& device) {
@@ -37,17 +38,31 @@ std::vector<TableOperator> table_of(const ProviderPlan& provider, const VerdictC
   if (provider.linked_in) {
     for (std::uint32_t index = 0; index < context.native->operator_count; ++index) {
       const OpmuxOperatorEntry& entry = context.native->operators[index];
-      table.push_back({entry.name, entry.schema, entry.device_type});
+      table.push_back({entry.name, entry.schema, entry.device_type, entry.properties});
     }
     return table;
   }
   for (const ModuleFinding& module : context.findings->modules) {
     if (module.path != provider.module) continue;
     for (const ModuleFinding::Operator& entry : module.operators) {
-      table.push_back({entry.name, entry.schema, entry.device_type});
+      table.push_back({entry.name, entry.schema, entry.device_type, entry.properties});
     }
   }
   return table;
+}
+
+// The manifest's word counts; where it has none, a module speaks for its own table.
+Properties properties_of(const Alternative& alternative, const ProviderPlan& provider,
+                         const VerdictContext& context) {
+  if (alternative.properties) return *alternative.properties;
+  const auto* contract = std::get_if<ModuleContract>(&alternative.contract);
+  if (contract == nullptr) return 0;
+  for (const TableOperator& entry : table_of(provider, context)) {
+    if (entry.name == contract->operator_name &&
+        entry.device_type == device_type_of(alternative.device))
+      return entry.properties;
+  }
+  return 0;
 }
 
 Check check_module_contract(const ModuleContract& contract, const Alternative& alternative,
@@ -229,6 +244,7 @@ Verdict decide_binding(const std::vector<const Alternative*>& alternatives,
   verdict.library_identity = chosen->identity;
   verdict.mangled = chosen->mangled;
   verdict.rejection = chosen->rejection;
+  verdict.properties = properties_of(*chosen->alternative, provider, context);
   verdict.stub_driver =
       !verdict.rejection && verdict.device == "cuda" && !context.host->stub_driver.empty();
   add_failed_candidates(*chosen, provider, verdict.lost);

@@ -23,6 +23,7 @@ struct Verdict {
   std::optional<FoundLibrary> library;       // of that alternative
   std::vector<std::string> mangled;          // names of its functions, of a direct symbol contract
   FileIdentity library_identity;             // when it was checked
+  Properties properties = 0;                 // declared by the manifest or the module's table
   std::optional<Rejection> rejection;        // nothing: usable
   bool stub_driver = false;
   std::vector<AlternativeReport> lost;

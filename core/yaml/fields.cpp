@@ -190,6 +190,33 @@ std::optional<std::vector<std::string>> read_texts(const Node& node, std::string
   return values;
 }
 
+std::optional<std::vector<std::string>> read_words(const Node& node, std::string_view what,
+                                                   std::string_view one,
+                                                   const std::vector<std::string>& known,
+                                                   Errors& errors) {
+  if (node.kind != Kind::kSequence) {
+    wrong_form(node, what, "a list of " + join(known, ", "), errors);
+    return std::nullopt;
+  }
+  const std::size_t errors_before = errors.size();
+  std::vector<std::string> words;
+  for (const Node& item : node.items) {
+    const auto word = read_text(item, what, errors);
+    if (!word) continue;
+    if (std::find(known.begin(), known.end(), *word) == known.end())
+      wrong_form(item, what, std::string{one} + ", one of " + join(known, ", "), errors,
+                 nearest_hint(*word, known));
+    else if (std::find(words.begin(), words.end(), *word) != words.end())
+      errors.add(rules::kYamlWrongForm, item.position,
+                 std::string{what} + ": each of " + join(known, ", ") + " at most once",
+                 in_quotes(*word) + " twice");
+    else
+      words.push_back(*word);
+  }
+  if (errors.size() != errors_before) return std::nullopt;
+  return words;
+}
+
 bool is_map(const Node& node, std::string_view what, Errors& errors) {
   if (node.kind == Kind::kMap) return true;
   wrong_form(node, what, "a map", errors);

@@ -67,6 +67,12 @@ std::optional<double> read_number(const Node& node, std::string_view what, Error
 // A list of texts, or one text as a list of one; not empty.
 std::optional<std::vector<std::string>> read_texts(const Node& node, std::string_view what,
                                                    Errors& errors);
+// A list of words of a closed set, each once; may be empty. `one` names what a word is: "a
+// property".
+std::optional<std::vector<std::string>> read_words(const Node& node, std::string_view what,
+                                                   std::string_view one,
+                                                   const std::vector<std::string>& known,
+                                                   Errors& errors);
 bool is_map(const Node& node, std::string_view what, Errors& errors);
 
 // A map with a closed set of keys. Reports what is no map and every unknown key when built.

@@ -24,8 +24,8 @@ namespace {
 constexpr OpmuxOperatorEntry kEntries[] = {
     {sizeof(OpmuxOperatorEntry), 0, "fake_first", "fake_first(Tensor(a!) out) -> ()",
      OPMUX_DEVICE_CPU, 0, call, nullptr},
-    {sizeof(OpmuxOperatorEntry), 0, "fake_second", "fake_second(Tensor(a!) out) -> ()",
-     OPMUX_DEVICE_CUDA, 0, call, nullptr}};
+    {sizeof(OpmuxOperatorEntry), OPMUX_PROPERTY_GRAPH_CAPTURE, "fake_second",
+     "fake_second(Tensor(a!) out) -> ()", OPMUX_DEVICE_CUDA, 0, call, nullptr}};
 
 [[maybe_unused]] constexpr OpmuxOperatorEntry kBadEntries[] = {
     {sizeof(OpmuxOperatorEntry), 0, "fake_first", nullptr, OPMUX_DEVICE_CPU, 0, call, nullptr}};
@@ -166,6 +166,7 @@ OpmuxStatus bind(const OpmuxBindRequest* request, OpmuxBound* bound) {
     std::fputs("fake: about to abort in bind\n", stderr);
     std::abort();
   }
+  if (name == "copied") bound->copies = 2;
   bound->call = call_symbol;
   bound->binding = request->symbol_count == 0 ? nullptr : request->symbols[0];
   return OPMUX_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Contracts, call mapping and results of alternatives.
+#include "opmux/plugin.h"
 #include "tests/manifest/support.hpp"
 
 namespace opmux {
@@ -43,6 +44,33 @@ TEST(Binding, TheDeviceFollowsFromTheDispatchKey) {
   EXPECT_EQ(rejection.rule, "yaml.missing_key");
   EXPECT_EQ(rejection.expected,
             "`when: {device: cpu}` or `when: {device: cuda}`, which nothing else tells");
+}
+
+// Field report C13: what a caller may demand is declared.
+TEST(Binding, AnAlternativesPropertiesReplaceTheProviders) {
+  const auto read = [](const std::string& of_provider, const std::string& of_alternative) {
+    const Manifest manifest = accepted("manifest: 1\nprovider: p\nplugin: q\n" + of_provider +
+                                           "operators:\n  silu_and_mul: {module: silu_and_mul, " +
+                                           of_alternative + "when: {device: cpu}}\n",
+                                       operators());
+    return manifest.operators.at(0).alternatives.at(0).properties;
+  };
+  EXPECT_EQ(read("", ""), std::nullopt);
+  EXPECT_EQ(read("properties: [deterministic, in_place]\n", ""),
+            Properties{OPMUX_PROPERTY_DETERMINISTIC | OPMUX_PROPERTY_IN_PLACE});
+  EXPECT_EQ(read("properties: [deterministic]\n", "properties: [graph_capture], "),
+            Properties{OPMUX_PROPERTY_GRAPH_CAPTURE});
+  EXPECT_EQ(read("properties: [deterministic]\n", "properties: [], "), Properties{0});
+}
+
+TEST(Binding, AMisspeltPropertyNamesTheNearest) {
+  const Rejection rejection = refused_alternative(
+      "silu_and_mul", "{module: silu_and_mul, properties: [determinstic], when: {device: cpu}}");
+  EXPECT_EQ(rejection.rule, "yaml.wrong_form");
+  EXPECT_EQ(rejection.expected,
+            "`properties`: a property, one of deterministic, graph_capture, in_place");
+  EXPECT_EQ(rejection.found, "`determinstic`");
+  EXPECT_EQ(rejection.hint, "Did you mean `deterministic`?");
 }
 
 TEST(Binding, ADirectSymbolAlternativeIsRead) {
@@ -243,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"silu_and_mul", "{librery: c, module: f, when: {device: cpu}}",
                   "yaml.unknown_key",
                   "a key of an alternative of `silu_and_mul`: library, schema, dispatch_key, "
-                  "required_symbols, exact, returns, module, call, result, when",
+                  "required_symbols, exact, returns, module, call, result, properties, when",
                   "`librery`"},
         FaultCase{"silu_and_mul", "c", "yaml.wrong_form", "an alternative of `silu_and_mul`: a map",
                   "`c`"}));

@@ -43,6 +43,7 @@ TEST(Module, DescribesItself) {
     const OpmuxOperatorEntry& entry = module.operators[i];
     EXPECT_EQ(entry.struct_size, sizeof(OpmuxOperatorEntry));
     EXPECT_EQ(entry.device_type, OPMUX_DEVICE_CPU);
+    EXPECT_EQ(entry.properties, OPMUX_PROPERTY_DETERMINISTIC | OPMUX_PROPERTY_IN_PLACE);
     EXPECT_EQ(std::string(entry.schema).rfind(std::string(entry.name) + "(", 0), 0u) << entry.name;
     EXPECT_NE(entry.call, nullptr);
     EXPECT_NE(entry.context, nullptr);

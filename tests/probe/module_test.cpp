@@ -35,6 +35,8 @@ TEST(ProbedModule, ReportsItsTable) {
   EXPECT_EQ(module.operators[1].name, "fake_second");
   EXPECT_EQ(module.operators[1].schema, "fake_second(Tensor(a!) out) -> ()");
   EXPECT_EQ(module.operators[1].device_type, 2);
+  EXPECT_EQ(module.operators[0].properties, Properties{0});
+  EXPECT_EQ(module.operators[1].properties, Properties{OPMUX_PROPERTY_GRAPH_CAPTURE});
   EXPECT_TRUE(found.registrations.empty());
 }
 

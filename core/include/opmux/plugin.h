@@ -196,12 +196,20 @@ typedef struct OpmuxHost {
 /* ---- What a module offers
  * ------------------------------------------------------------------------------------------ */
 
+/* What a kernel guarantees beyond its schema, for routes that ask for it. */
+enum {
+  OPMUX_PROPERTY_DETERMINISTIC = 1u, /* equal inputs give equal bits, on one machine, from call to
+                                        call, whatever runs beside it */
+  OPMUX_PROPERTY_GRAPH_CAPTURE = 2u, /* a call may be captured into a CUDA graph */
+  OPMUX_PROPERTY_IN_PLACE = 4u       /* writes into the caller's tensors and copies no result */
+};
+
 /* One operator of the module's own table (contract "module"). */
 typedef struct OpmuxOperatorEntry {
   uint32_t struct_size;
-  uint32_t reserved;
-  const char* name;   /* the operator, with `.overload` if any */
-  const char* schema; /* exact schema in PyTorch's schema language */
+  uint32_t properties; /* OPMUX_PROPERTY_..., 0: none is known */
+  const char* name;    /* the operator, with `.overload` if any */
+  const char* schema;  /* exact schema in PyTorch's schema language */
   int32_t device_type;
   int32_t reserved2;
   OpmuxStatus (*call)(void* binding, const OpmuxCall* call); /* `binding` is `context` */

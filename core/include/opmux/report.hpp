@@ -34,6 +34,7 @@ struct BindingReport {
   std::optional<Rejection> rejection;
   std::vector<std::string> conditions;  // in words
   std::string distribution;             // "vllm 0.20.2", empty for modules
+  std::vector<std::string> properties;  // declared: deterministic, graph_capture, in_place
   std::uint32_t copies = 0;             // device copies into outputs per call
   std::vector<AlternativeReport> alternatives;
   // Counters since the runtime was opened, summed over threads.

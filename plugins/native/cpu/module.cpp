@@ -79,6 +79,10 @@ constexpr Description kOperators[] = {
      "Tensor(d!)? softmax_lse) -> ()",
      flash_attn_with_kvcache_int},
 };
+// Every kernel writes into the caller's tensors. Each element, or each row's sum, is computed by
+// one thread in an order that the shapes alone decide; attention splits its keys by the shapes,
+// too, and joins the parts in their order.
+constexpr uint32_t kProperties = OPMUX_PROPERTY_DETERMINISTIC | OPMUX_PROPERTY_IN_PLACE;
 constexpr size_t kOperatorCount = sizeof kOperators / sizeof kOperators[0];
 
 // The table computes with the best target that this machine runs.
@@ -89,6 +93,7 @@ const OpmuxModule& module() {
     void* const kernels = const_cast<KernelTable*>(kernel_tables().tables[0]);
     for (size_t i = 0; i < kOperatorCount; ++i) {
       result[i].struct_size = sizeof(OpmuxOperatorEntry);
+      result[i].properties = kProperties;
       result[i].name = kOperators[i].name;
       result[i].schema = kOperators[i].schema;
       result[i].device_type = OPMUX_DEVICE_CPU;
