@@ -163,8 +163,8 @@ Finding check_modules() {
 
 bool is_named_by_a_route(const std::string& provider, const Config& config) {
   return std::any_of(config.routes.begin(), config.routes.end(), [&](const RouteRule& route) {
-    return std::find(route.providers.begin(), route.providers.end(), provider) !=
-           route.providers.end();
+    const std::vector<std::string> named = named_providers(route);
+    return std::find(named.begin(), named.end(), provider) != named.end();
   });
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/log.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/config/reading.hpp"
 #include "core/yaml/fields.hpp"
 
 namespace opmux {
@@ -17,57 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using configuration::bad_variable;
+using configuration::kMostThreads;
+using configuration::log_levels;
+using configuration::read_duration;
+using configuration::read_word;
+using configuration::variable_path;
 using yaml::Errors;
 using yaml::in_quotes;
 using yaml::MapReader;
 using yaml::Node;
-
-constexpr int kMostThreads = 4096;
-constexpr const char* kDurationForm = "a duration such as 500ms, 10s or 2m, at most 1h in all";
-constexpr const char* kLogForm = "one of trace, debug, info, warn, error, off";
-
-const std::vector<std::string>& log_levels() {
-  static const std::vector<std::string> names{"trace", "debug", "info", "warn", "error", "off"};
-  return names;
-}
-
-const std::vector<std::string>& known_variables() {
-  static const std::vector<std::string> names{
-      "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS", "OPMUX_STRICT",
-      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS"};
-  return names;
-}
-
-// Decimal digits without a leading zero, at most `high`.
-std::optional<std::int64_t> parse_count(std::string_view text, std::int64_t high) {
-  if (text.empty() || text.size() > 9 || (text.size() > 1 && text.front() == '0'))
-    return std::nullopt;
-  std::int64_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = value * 10 + (c - '0');
-  }
-  if (value > high) return std::nullopt;
-  return value;
-}
-
-// A whole number and its unit.
-std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  constexpr std::int64_t kLongest = 3600000;
-  std::int64_t unit = 0;
-  if (text.ends_with("ms")) {
-    unit = 1;
-    text.remove_suffix(2);
-  } else if (text.ends_with('s') || text.ends_with('m')) {
-    unit = text.back() == 's' ? 1000 : 60000;
-    text.remove_suffix(1);
-  } else {
-    return std::nullopt;
-  }
-  const auto count = parse_count(text, kLongest / unit);
-  if (!count || *count == 0) return std::nullopt;
-  return std::chrono::milliseconds{*count * unit};
-}
 
 // ---- the file ----
 
@@ -78,15 +38,18 @@ class ConfigReader {
 
   void read() {
     if (!yaml::is_map(root_, "the configuration", errors_) || !check_version()) return;
-    const MapReader map{
-        root_,
-        "the configuration",
-        {"config", "environments", "manifests", "routes", "strict", "probe", "log", "threads"},
-        errors_};
+    const MapReader map{root_,
+                        "the configuration",
+                        {"config", "environments", "manifests", "routes", "strict", "start",
+                         "watch", "probe", "log", "threads"},
+                        errors_};
     config_.environments = read_paths(map, "environments");
     config_.manifests = read_paths(map, "manifests");
-    if (const Node* routes = map.find("routes")) read_routes(*routes);
+    if (const Node* routes = map.find("routes"))
+      config_.routes = configuration::read_route_rules(*routes, errors_);
     config_.strict = map.boolean("strict").value_or(false);
+    if (const Node* start = map.find("start")) read_start(*start);
+    config_.watch = map.boolean("watch").value_or(false);
     if (const Node* probe = map.find("probe")) read_probe(*probe);
     if (const Node* level = map.find("log")) read_log(*level);
     config_.threads = static_cast<int>(map.integer("threads", 0, kMostThreads).value_or(0));
@@ -131,55 +94,21 @@ class ConfigReader {
     return paths;
   }
 
-  void read_routes(const Node& routes) {
-    if (!yaml::is_map(routes, "`routes`", errors_)) return;
-    for (const yaml::Entry& entry : routes.entries) {
-      RouteRule rule;
-      rule.pattern = entry.key;
-      rule.line = entry.position.line;
-      rule.column = entry.position.column;
-      if (rule.pattern.empty())
-        errors_.add(rules::kYamlWrongForm, entry.position,
-                    "a pattern over operator names, e.g. \"flash_attn_*\"", "an empty text");
-      if (entry.value.kind == yaml::Kind::kSequence && !entry.value.items.empty()) {
-        for (const Node& item : entry.value.items) read_provider(item, rule);
-      } else {
-        wrong_form(entry.value, "route " + in_quotes(rule.pattern) +
-                                    ": a list of providers in the order to try");
-      }
-      config_.routes.push_back(std::move(rule));
-    }
-  }
-
-  void read_provider(const Node& node, RouteRule& rule) {
-    const auto name = yaml::read_text(node, "route " + in_quotes(rule.pattern), errors_);
-    if (!name) return;
-    const bool again =
-        std::find(rule.providers.begin(), rule.providers.end(), *name) != rule.providers.end();
-    if (name->empty() || again)
-      errors_.add(rules::kYamlWrongForm, node.position,
-                  "route " + in_quotes(rule.pattern) + ": each provider once",
-                  again ? in_quotes(*name) + " twice" : "an empty text");
-    else
-      rule.providers.push_back(*name);
+  void read_start(const Node& node) {
+    static const std::vector<std::string> words{"foreground", "background"};
+    if (const auto word = read_word(node, "`start`", words, errors_))
+      config_.start = *word == "background" ? Start::kBackground : Start::kForeground;
   }
 
   void read_probe(const Node& node) {
     const MapReader map{node, "`probe`", {"deadline"}, errors_};
-    const auto text = map.text("deadline");
-    if (!text) return;
-    if (const auto deadline = parse_duration(*text))
+    if (const auto deadline = read_duration(map, "deadline", errors_))
       config_.probe_deadline = *deadline;
-    else
-      wrong_form(*map.find("deadline"), std::string{"`deadline`: "} + kDurationForm);
   }
 
   void read_log(const Node& node) {
-    const auto level = yaml::read_text(node, "`log`", errors_);
-    if (!level) return;
-    config_.log_level = *level;
-    if (std::find(log_levels().begin(), log_levels().end(), *level) == log_levels().end())
-      wrong_form(node, std::string{"`log`: "} + kLogForm, yaml::nearest_hint(*level, log_levels()));
+    if (const auto level = read_word(node, "`log`", log_levels(), errors_))
+      config_.log_level = *level;
   }
 
   const Node& root_;
@@ -202,81 +131,6 @@ Result<Config> from_tree(const Result<Node>& root, const fs::path& file) {
   ConfigReader{*root, config, errors}.read();
   if (!errors.empty()) return first_of(errors);
   return config;
-}
-
-// ---- the environment ----
-
-Rejection bad_variable(const char* name, std::string expected, const std::string& found,
-                       std::string hint = {}) {
-  return reject(rules::kConfigVariableForm, name, std::move(expected), in_quotes(found),
-                std::move(hint));
-}
-
-Check check_variable_names() {
-  for (const auto& [name, value] : environment_variables_with_prefix("OPMUX_")) {
-    const std::vector<std::string>& known = known_variables();
-    if (value.empty() || std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return reject(rules::kConfigUnknownVariable, printable(name), "one of " + join(known, ", "),
-                  in_quotes(name), yaml::nearest_hint(name, known));
-  }
-  return std::nullopt;
-}
-
-// A path of a variable counts from the folder that the process was started in.
-std::optional<fs::path> variable_path(const std::string& text) {
-  if (text.empty() || text.front() == '~') return std::nullopt;
-  std::error_code error;
-  const fs::path path = fs::absolute(text, error);
-  if (error) return std::nullopt;
-  return path.lexically_normal();
-}
-
-Check read_path_list(const char* name, std::vector<fs::path>& paths) {
-  const auto value = environment_variable(name);
-  if (!value) return std::nullopt;
-  paths.clear();
-  for (const std::string& part : split(*value, ':')) {
-    const auto path = variable_path(part);
-    if (!path)
-      return bad_variable(name, "folders, separated by colons, none empty or beginning with ~",
-                          *value);
-    paths.push_back(*path);
-  }
-  return std::nullopt;
-}
-
-Check apply_variables(Config& config) {
-  if (Check bad = read_path_list("OPMUX_ENVIRONMENTS", config.environments)) return bad;
-  if (Check bad = read_path_list("OPMUX_MANIFESTS", config.manifests)) return bad;
-  if (const auto value = environment_variable("OPMUX_STRICT")) {
-    config.strict = *value == "1" || *value == "true";
-    if (!config.strict && *value != "0" && *value != "false")
-      return bad_variable("OPMUX_STRICT", "one of 0, 1, true, false", *value);
-  }
-  if (const auto value = environment_variable("OPMUX_PROBE_DEADLINE")) {
-    const auto deadline = parse_duration(*value);
-    if (!deadline) return bad_variable("OPMUX_PROBE_DEADLINE", kDurationForm, *value);
-    config.probe_deadline = *deadline;
-  }
-  if (const auto value = environment_variable("OPMUX_LOG")) {
-    log::Level level{};
-    if (!log::parse_level(*value, level))
-      return bad_variable("OPMUX_LOG", kLogForm, *value, yaml::nearest_hint(*value, log_levels()));
-    config.log_level = *value;
-  }
-  if (const auto value = environment_variable("OPMUX_CACHE_DIR")) {
-    config.cache_folder = variable_path(*value);
-    if (!config.cache_folder)
-      return bad_variable("OPMUX_CACHE_DIR", "a folder, not beginning with ~", *value);
-  }
-  if (const auto value = environment_variable("OPMUX_THREADS")) {
-    const auto threads = parse_count(*value, kMostThreads);
-    if (!threads)
-      return bad_variable("OPMUX_THREADS", "an integer from 0 to " + std::to_string(kMostThreads),
-                          *value);
-    config.threads = static_cast<int>(*threads);
-  }
-  return std::nullopt;
 }
 
 // ---- the search ----
@@ -318,7 +172,7 @@ Result<Config> parse_config(const std::string& text, const std::filesystem::path
 }
 
 Result<Config> load_config(const std::optional<std::filesystem::path>& explicit_file) {
-  if (Check bad = check_variable_names()) return *std::move(bad);
+  if (Check bad = configuration::check_variable_names()) return *std::move(bad);
   Result<Found> found = find_file(explicit_file);
   if (!found.ok()) return std::move(found).rejection();
 
@@ -332,7 +186,7 @@ Result<Config> load_config(const std::optional<std::filesystem::path>& explicit_
     config = *std::move(read);
   }
   config.origin = found->origin;
-  if (Check bad = apply_variables(config)) return *std::move(bad);
+  if (Check bad = configuration::apply_variables(config)) return *std::move(bad);
   return config;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "opmux/plugin.h"
 
 namespace opmux {
 namespace {
@@ -28,22 +29,28 @@ std::string position(const std::string& file, const RouteRule& rule) {
 RoutePolicy::RoutePolicy(const ManifestSet& manifests, std::vector<RouteRule> rules)
     : manifests_(manifests), rules_(std::move(rules)) {}
 
-const RouteRule* RoutePolicy::rule_for(const std::string& operator_name) const {
+const std::vector<std::string>* RoutePolicy::written_order(const std::string& operator_name,
+                                                           std::string_view device) const {
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
-    if (glob_match(rule->pattern, operator_name)) return &*rule;
+    if (!glob_match(rule->pattern, operator_name)) continue;
+    if (!rule->providers.empty()) return &rule->providers;
+    const std::vector<std::string>& own =
+        device == "cuda" ? rule->cuda_providers : rule->cpu_providers;
+    if (!own.empty()) return &own;
   }
   return nullptr;
 }
 
-std::vector<std::size_t> RoutePolicy::order(const std::string& operator_name) const {
+std::vector<std::size_t> RoutePolicy::order(const std::string& operator_name,
+                                            std::string_view device) const {
   std::vector<std::size_t> order;
-  const RouteRule* rule = rule_for(operator_name);
-  if (rule == nullptr) {
+  const std::vector<std::string>* written = written_order(operator_name, device);
+  if (written == nullptr) {
     order.resize(manifests_.providers.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     return order;
   }
-  for (const std::string& name : rule->providers) {
+  for (const std::string& name : *written) {
     for (std::size_t index = 0; index < manifests_.providers.size(); ++index) {
       if (stands_for(name, manifests_.providers[index].provider) &&
           std::find(order.begin(), order.end(), index) == order.end()) {
@@ -52,6 +59,41 @@ std::vector<std::size_t> RoutePolicy::order(const std::string& operator_name) co
     }
   }
   return order;
+}
+
+std::vector<std::size_t> RoutePolicy::order(const std::string& operator_name) const {
+  std::vector<std::size_t> both = order(operator_name, "cpu");
+  for (const std::size_t provider : order(operator_name, "cuda")) {
+    if (std::find(both.begin(), both.end(), provider) == both.end()) both.push_back(provider);
+  }
+  return both;
+}
+
+RouteSettings RoutePolicy::settings(const std::string& operator_name) const {
+  RouteSettings settings;
+  for (const RouteRule& rule : rules_) {
+    if (!glob_match(rule.pattern, operator_name)) continue;
+    if (rule.strict) settings.strict = rule.strict;
+    settings.on_error = rule.on_error.value_or(settings.on_error);
+    settings.require = rule.require.value_or(settings.require);
+    settings.quarantine = rule.quarantine.value_or(settings.quarantine);
+    settings.shadow = rule.shadow.value_or(settings.shadow);
+  }
+  return settings;
+}
+
+Check RoutePolicy::check_properties(const std::string& operator_name, const std::string& provider,
+                                    std::string_view device, Properties properties) const {
+  Properties required = settings(operator_name).require;
+  // Nothing on the CPU is captured into a graph.
+  if (device == "cpu") required &= ~Properties{OPMUX_PROPERTY_GRAPH_CAPTURE};
+  const Properties missing = required & ~properties;
+  if (missing == 0) return std::nullopt;
+  const std::vector<std::string> declared = names_of(properties);
+  return reject(
+      rules::kRegistryProperty, operator_name + ": " + provider,
+      "a binding that declares " + join(names_of(required), ", "),
+      declared.empty() ? "it declares none" : "it declares " + join(declared, ", ") + " only");
 }
 
 namespace {
@@ -70,11 +112,13 @@ std::vector<std::size_t> RoutePolicy::load_order() const {
   constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> best(manifests_.providers.size(), kNever);
   for (const OperatorDeclaration& declaration : manifests_.declarations) {
-    const std::vector<std::size_t> route = order(declaration.name);
-    // A provider's place in the route of an operator that it does not bind says nothing of it.
-    for (std::size_t place = 0; place < route.size(); ++place) {
-      if (is_concerned(manifests_.providers[route[place]], declaration.name))
-        best[route[place]] = std::min(best[route[place]], place);
+    for (const char* device : {"cpu", "cuda"}) {
+      const std::vector<std::size_t> route = order(declaration.name, device);
+      // A provider's place in the route of an operator that it does not bind says nothing of it.
+      for (std::size_t place = 0; place < route.size(); ++place) {
+        if (is_concerned(manifests_.providers[route[place]], declaration.name))
+          best[route[place]] = std::min(best[route[place]], place);
+      }
     }
   }
   std::vector<std::size_t> providers;
@@ -115,7 +159,7 @@ std::vector<Rejection> RoutePolicy::unknown_names(const std::string& file) const
                                   "`" + printable(rule.pattern) + "`",
                                   near.empty() ? "" : "Did you mean `" + near + "`?"));
     }
-    for (const std::string& name : rule.providers) {
+    for (const std::string& name : named_providers(rule)) {
       const bool known =
           std::any_of(providers.begin(), providers.end(),
                       [&](const std::string& provider) { return stands_for(name, provider); });

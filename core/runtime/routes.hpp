@@ -4,7 +4,9 @@
 // Thread safety: values and pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -13,17 +15,37 @@
 
 namespace opmux {
 
-// The order of providers (indexes into the manifest set) for each operator.
+// What an operator's route says beside the order.
+struct RouteSettings {
+  std::optional<bool> strict;  // nothing: as the runtime as a whole
+  OnError on_error = OnError::kRaise;
+  Properties require = 0;
+  QuarantineSettings quarantine;
+  ShadowSettings shadow;
+
+  bool operator==(const RouteSettings&) const = default;
+};
+
+// The order of providers (indexes into the manifest set) and the settings of each operator.
 class RoutePolicy {
  public:
-  // `rules` in ascending precedence: the last one that matches an operator wins. An operator
-  // without a rule goes through all providers in the manifest set's order.
+  // `rules` in ascending precedence: of those that match an operator, the last one that has a
+  // setting wins. An operator without an order goes through all providers in the manifest set's.
   RoutePolicy(const ManifestSet& manifests, std::vector<RouteRule> rules);
 
   const std::vector<RouteRule>& rules() const noexcept { return rules_; }
 
+  // `device` is cpu or cuda.
+  std::vector<std::size_t> order(const std::string& operator_name, std::string_view device) const;
+  // On any device: cpu's order, then what only cuda's has.
   std::vector<std::size_t> order(const std::string& operator_name) const;
-  // Providers that the route of some operator which they bind names, parallel to the manifest set's providers.
+  RouteSettings settings(const std::string& operator_name) const;
+  // Why a binding with these properties does not go with the route, if so.
+  Check check_properties(const std::string& operator_name, const std::string& provider,
+                         std::string_view device, Properties properties) const;
+
+  // Providers that the route of some operator which they bind names, parallel to the manifest
+  // set's providers.
   std::vector<bool> routed() const;
   // Routed providers as one process would load them: by their best place in any route, then the
   // manifest set's order.
@@ -34,7 +56,9 @@ class RoutePolicy {
   std::vector<Rejection> unknown_names(const std::string& file) const;
 
  private:
-  const RouteRule* rule_for(const std::string& operator_name) const;
+  // The order as the last rule that has one for the device writes it; null without one.
+  const std::vector<std::string>* written_order(const std::string& operator_name,
+                                                std::string_view device) const;
 
   const ManifestSet& manifests_;
   std::vector<RouteRule> rules_;

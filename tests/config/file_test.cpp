@@ -38,6 +38,8 @@ TEST(ConfigFile, EveryKeyIsRead) {
       "  \"*\": [vllm, native]\n"
       "  flash_attn_*: [flash_attn]\n"
       "strict: true\n"
+      "start: background\n"
+      "watch: true\n"
       "probe: {deadline: 500ms}\n"
       "log: debug\n"
       "threads: 8\n");
@@ -52,6 +54,8 @@ TEST(ConfigFile, EveryKeyIsRead) {
   EXPECT_EQ(config.routes[0].column, 3);
   EXPECT_EQ(config.routes[1].pattern, "flash_attn_*");
   EXPECT_TRUE(config.strict);
+  EXPECT_EQ(config.start, Start::kBackground);
+  EXPECT_TRUE(config.watch);
   EXPECT_EQ(config.probe_deadline, milliseconds{500});
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.threads, 8);
@@ -63,6 +67,8 @@ TEST(ConfigFile, DefaultsStandWhereNothingIsSaid) {
   EXPECT_TRUE(config.environments.empty());
   EXPECT_TRUE(config.routes.empty());
   EXPECT_FALSE(config.strict);
+  EXPECT_EQ(config.start, Start::kForeground);
+  EXPECT_FALSE(config.watch);
   EXPECT_EQ(config.probe_deadline, milliseconds{10000});
   EXPECT_EQ(config.log_level, "");
   EXPECT_EQ(config.threads, 0);
@@ -114,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"config: 2\nnew: 1\n", "config.version", "1:9", "`config: 1`", "`2`"},
         FaultCase{"config: 1\nroute: {}\n", "yaml.unknown_key", "2:1",
                   "a key of the configuration: config, environments, manifests, routes, strict, "
-                  "probe, log, threads",
+                  "start, watch, probe, log, threads",
                   "`route`"},
         FaultCase{"config: 1\nstrict: yes\n", "yaml.wrong_form", "2:9",
                   "`strict`: true or false, without quotes", "`yes`"},
@@ -133,13 +139,19 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"config: 1\nmanifests: [\"\"]\n", "yaml.wrong_form", "2:13",
                   "`manifests`: a folder, absolute or relative to this file", "the quoted text ``"},
         FaultCase{"config: 1\nroutes: {\"*\": native}\n", "yaml.wrong_form", "2:15",
-                  "route `*`: a list of providers in the order to try", "`native`"},
+                  "route `*`: a list of providers in the order to try, or a map of settings",
+                  "`native`"},
         FaultCase{"config: 1\nroutes: {\"*\": []}\n", "yaml.wrong_form", "2:15",
-                  "route `*`: a list of providers in the order to try", "an empty list"},
+                  "route `*`: a list of providers in the order to try, or a map of settings",
+                  "an empty list"},
         FaultCase{"config: 1\nroutes: {\"*\": [vllm, vllm]}\n", "yaml.wrong_form", "2:22",
                   "route `*`: each provider once", "`vllm` twice"},
         FaultCase{"config: 1\nroutes: {\"\": [vllm]}\n", "yaml.wrong_form", "2:10",
                   "a pattern over operator names, e.g. \"flash_attn_*\"", "an empty text"},
+        FaultCase{"config: 1\nstart: lazy\n", "yaml.wrong_form", "2:8",
+                  "`start`: one of foreground, background", "`lazy`"},
+        FaultCase{"config: 1\nwatch: on\n", "yaml.wrong_form", "2:8",
+                  "`watch`: true or false, without quotes", "`on`"},
         FaultCase{"config: 1\nprobe: 10s\n", "yaml.wrong_form", "2:8", "`probe`: a map", "`10s`"},
         FaultCase{"config: 1\nlog: verbose\n", "yaml.wrong_form", "2:6",
                   "`log`: one of trace, debug, info, warn, error, off", "`verbose`"}));
