@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cli/calling.hpp"
-#include "cli/floats.hpp"
+#include "core/compare/floats.hpp"
 
 namespace opmux::cli {
 namespace {

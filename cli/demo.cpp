@@ -11,10 +11,10 @@
 #include "cli/checks.hpp"
 #include "cli/command.hpp"
 #include "cli/declarations.hpp"
-#include "cli/floats.hpp"
 #include "cli/output.hpp"
 #include "cli/text_table.hpp"
 #include "core/base/text.hpp"
+#include "core/compare/floats.hpp"
 
 namespace opmux::cli {
 namespace {

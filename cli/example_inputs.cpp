@@ -9,9 +9,9 @@
 #include <numeric>
 #include <optional>
 
-#include "cli/floats.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/compare/floats.hpp"
 
 namespace opmux::cli {
 namespace {

@@ -13,11 +13,11 @@
 #include "cli/calling.hpp"
 #include "cli/command.hpp"
 #include "cli/declarations.hpp"
-#include "cli/floats.hpp"
 #include "cli/output.hpp"
 #include "cli/rejections.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/compare/floats.hpp"
 
 namespace opmux::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cli/floats.hpp"
+#include "core/compare/floats.hpp"
 
 namespace opmux::cli {
 namespace {

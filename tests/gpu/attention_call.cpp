@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "cli/floats.hpp"
+#include "core/compare/floats.hpp"
 #include "tests/gpu/attention_case.hpp"
 #include "tests/gpu/attention_reference.hpp"
 
@@ -25,10 +25,10 @@ std::size_t count_of(const Sizes& shape) {
 
 cli::HostTensor host_tensor(DType dtype, Sizes shape, const Doubles& values) {
   cli::HostTensor tensor{dtype, std::move(shape), {}};
-  const std::size_t item = cli::size_of(dtype);
+  const std::size_t item = size_of(dtype);
   tensor.bytes.resize(values.size() * item);
   for (std::size_t at = 0; at < values.size(); ++at)
-    cli::store(values[at], tensor.bytes.data() + at * item, dtype);
+    store(values[at], tensor.bytes.data() + at * item, dtype);
   return tensor;
 }
 
@@ -38,8 +38,8 @@ cli::HostTensor index_tensor(const Sizes& values, Sizes shape, DType dtype = DTy
 
 double round_to(double value, DType dtype) {
   std::byte bytes[8];
-  cli::store(value, bytes, dtype);
-  return cli::load(bytes, dtype);
+  store(value, bytes, dtype);
+  return load(bytes, dtype);
 }
 
 // Physical and logical contents of one call.

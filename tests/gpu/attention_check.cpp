@@ -6,7 +6,7 @@
 #include <limits>
 #include <variant>
 
-#include "cli/floats.hpp"
+#include "core/compare/floats.hpp"
 #include "core/manifest/manifest.hpp"
 
 namespace opmux::gpu {
@@ -15,7 +15,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double element(const cli::HostTensor& tensor, std::size_t index) {
-  return cli::load(tensor.bytes.data() + index * cli::size_of(tensor.dtype), tensor.dtype);
+  return load(tensor.bytes.data() + index * size_of(tensor.dtype), tensor.dtype);
 }
 
 std::string fault_at(const char* name, std::size_t index, double expected, double found) {
@@ -24,13 +24,13 @@ std::string fault_at(const char* name, std::size_t index, double expected, doubl
 }
 
 void check_out(const AttentionCall& call, const cli::HostTensor& out, AttentionCheck& check) {
-  const cli::Tolerance tolerance = attention_tolerance(call.operator_name);
+  const Tolerance tolerance = attention_tolerance(call.operator_name);
   for (std::size_t at = 0; at < call.expected_out.size(); ++at) {
     const double expected = call.expected_out[at];
     const double found = element(out, at);
     const double difference = std::abs(found - expected);
     const double allowed =
-        call.slack * (tolerance.absolute + tolerance.ulps * cli::ulp_at(expected, out.dtype));
+        call.slack * (tolerance.absolute + tolerance.ulps * ulp_at(expected, out.dtype));
     // A NaN is outside.
     if (!(difference <= allowed) && check.fault.empty())
       check.fault = fault_at("out", at, expected, found);
@@ -58,7 +58,7 @@ void check_cache(const char* name, const std::vector<double>& expected,
                  const cli::HostTensor& cache, AttentionCheck& check) {
   for (std::size_t at = 0; at < expected.size() && check.fault.empty(); ++at) {
     const double found = element(cache, at);
-    const double allowed = cli::ulp_at(expected[at], cache.dtype) + 1e-3;
+    const double allowed = ulp_at(expected[at], cache.dtype) + 1e-3;
     if (!(std::abs(found - expected[at]) <= allowed))
       check.fault = fault_at(name, at, expected[at], found);
   }
@@ -66,7 +66,7 @@ void check_cache(const char* name, const std::vector<double>& expected,
 
 }  // namespace
 
-cli::Tolerance attention_tolerance(const std::string& operator_name) {
+Tolerance attention_tolerance(const std::string& operator_name) {
   static const ManifestSet manifests = [] {
     ManifestSources sources;
     sources.folders = {std::filesystem::path(OPMUX_SOURCE_DIR) / "manifests"};
@@ -74,8 +74,8 @@ cli::Tolerance attention_tolerance(const std::string& operator_name) {
   }();
   const OperatorDeclaration* declaration = manifests.find_declaration(operator_name);
   return declaration == nullptr
-             ? cli::Tolerance{}
-             : cli::Tolerance{declaration->tolerance_ulps, declaration->tolerance_absolute};
+             ? Tolerance{}
+             : Tolerance{declaration->tolerance_ulps, declaration->tolerance_absolute};
 }
 
 AttentionCheck check_attention(const AttentionCall& call, const cli::ExampleCall& outputs) {

@@ -11,7 +11,7 @@
 namespace opmux::gpu {
 
 // How far two providers may differ, by the operator's shipped declaration.
-cli::Tolerance attention_tolerance(const std::string& operator_name);
+Tolerance attention_tolerance(const std::string& operator_name);
 
 struct AttentionCheck {
   std::string fault;       // the first element that is wrong; empty when all are right

@@ -17,8 +17,8 @@
 #include <ostream>
 #include <utility>
 
-#include "cli/floats.hpp"
 #include "core/base/text.hpp"
+#include "core/compare/floats.hpp"
 #include "tests/gpu/attention_case.hpp"
 #include "tests/gpu/attention_check.hpp"
 #include "tests/gpu/device_call.hpp"
@@ -57,7 +57,7 @@ std::vector<std::string> route() {
 }
 
 double element(const cli::HostTensor& tensor, std::size_t index) {
-  return cli::load(tensor.bytes.data() + index * cli::size_of(tensor.dtype), tensor.dtype);
+  return load(tensor.bytes.data() + index * size_of(tensor.dtype), tensor.dtype);
 }
 
 Options common_options() {
@@ -145,7 +145,7 @@ TEST_P(GpuAttentionTest, GivesTheRightNumbersOrRefusesForItsReason) {
 class GpuAttentionSwapTest : public GpuAttentionTest {};
 
 TEST_P(GpuAttentionSwapTest, ResultsStayWithinTheToleranceWhenTheConfigurationChanges) {
-  const cli::Tolerance tolerance = attention_tolerance(call_->operator_name);
+  const Tolerance tolerance = attention_tolerance(call_->operator_name);
   const testing::TemporaryFolder folder;
   std::optional<cli::HostTensor> first;
   for (const std::string& provider : route()) {
@@ -170,7 +170,7 @@ TEST_P(GpuAttentionSwapTest, ResultsStayWithinTheToleranceWhenTheConfigurationCh
       const double difference = std::abs(element(out, at) - element(*first, at));
       most = std::fmax(most, difference);
       EXPECT_LE(difference,
-                tolerance.absolute + tolerance.ulps * cli::ulp_at(element(*first, at), out.dtype))
+                tolerance.absolute + tolerance.ulps * ulp_at(element(*first, at), out.dtype))
           << provider << " differs from " << route().front() << " at " << at;
     }
     std::printf("%s: %s differs from %s by at most %.3g\n", GetParam().each.name.c_str(),

@@ -115,7 +115,7 @@ class GpuVllmTest : public ::testing::TestWithParam<Case> {
     return outputs;
   }
 
-  cli::Comparison compare(const cli::ExampleCall& found) {
+  Comparison compare(const cli::ExampleCall& found) {
     return cli::compare_written(declaration_->schema, native_result(), found,
                                 {declaration_->tolerance_ulps, declaration_->tolerance_absolute});
   }
@@ -134,7 +134,7 @@ TEST_P(GpuVllmTest, RunsOnTheCallersStreamWithTheRightNumbers) {
   StatusOr<cli::ExampleCall> outputs =
       gpu::call_with_late_inputs(*target_, "vllm", inputs_, stream, stream);
   ASSERT_TRUE(outputs.ok()) << outputs.status().message();
-  const cli::Comparison comparison = compare(*outputs);
+  const Comparison comparison = compare(*outputs);
   EXPECT_TRUE(comparison.within) << comparison.worst;
   std::printf("%s %s: max error %.3g ulps, %.3g absolute, %zu elements\n", GetParam().name.c_str(),
               GetParam().dtype.c_str(), comparison.max_ulps, comparison.max_absolute,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/floats.hpp"
+#include "core/compare/floats.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-namespace opmux::cli {
+namespace opmux {
 namespace {
 
 std::uint32_t bits_of(double value, DType dtype) {
@@ -76,4 +76,4 @@ TEST(Floats, NamesAndSizes) {
 }
 
 }  // namespace
-}  // namespace opmux::cli
+}  // namespace opmux

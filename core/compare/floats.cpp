@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/floats.hpp"
+#include "core/compare/floats.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace opmux::cli {
+namespace opmux {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, DType>, 12> kNames{{
@@ -122,6 +122,14 @@ std::optional<DType> dtype_of(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<DType> dtype_of(OpmuxDataType dtype) {
+  for (const auto& [name, known] : kNames) {
+    const OpmuxDataType abi = to_abi(known);
+    if (abi.code == dtype.code && abi.bits == dtype.bits && abi.lanes == dtype.lanes) return known;
+  }
+  return std::nullopt;
+}
+
 std::string name_of(DType dtype) {
   for (const auto& [name, known] : kNames)
     if (known == dtype) return std::string{name};
@@ -197,4 +205,4 @@ double ulp_at(double value, DType dtype) {
   return std::ldexp(1.0, std::max(exponent, format.smallest_exponent()) - format.fraction_bits);
 }
 
-}  // namespace opmux::cli
+}  // namespace opmux

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of every dtype as double and back, rounded to nearest even. Slow and general: for the
-// command's inputs and comparisons only. Thread safety: pure functions.
+// Numbers of every dtype as double and back, rounded to nearest even. Slow and general: for inputs
+// and comparisons only. Thread safety: pure functions.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,12 @@
 
 #include "opmux/tensor_view.hpp"
 
-namespace opmux::cli {
+namespace opmux {
 
 // float32, bfloat16, int64, ...
 std::optional<DType> dtype_of(std::string_view name);
+// Nothing for one that no opmux operator computes with.
+std::optional<DType> dtype_of(OpmuxDataType dtype);
 std::string name_of(DType dtype);
 std::size_t size_of(DType dtype);
 bool is_floating(DType dtype);
@@ -28,4 +30,4 @@ void store(double value, std::byte* data, DType dtype);
 // distance between two subnormals.
 double ulp_at(double value, DType dtype);
 
-}  // namespace opmux::cli
+}  // namespace opmux
