@@ -25,6 +25,8 @@ using Operator12 = Operator<void(Tensor, Tensor, Tensor, Tensor, std::int64_t, s
 struct Bench {
   Registry& registry = Registry::create();
   std::array<RouteSet, 2> routes;
+  // Of bench_2 with a quarantine that never comes, and with a shadow whose sample never comes.
+  RouteSet guarded, shadowed;
 
   Bench() {
     std::vector<OperatorDeclaration> declarations;
@@ -48,6 +50,11 @@ struct Bench {
             &registry.add_binding(operators[at]->name + call.provider, call)};
       }
     }
+    guarded = shadowed = routes[0];
+    DeviceRoute& route = guarded.routes[operators[0]][0];
+    route.on_error = OnError::kNext;
+    route.quarantine = {3, std::chrono::seconds(30)};
+    shadowed.routes[operators[0]][0].shadow.sample = 1e-15;
     registry.publish(routes[0]);
   }
 };
@@ -93,6 +100,13 @@ void opmux_12_bench(benchmark::State& state) {
   }
 }
 
+// The same call on a route with settings beside its order.
+void opmux_2_with(benchmark::State& state, const RouteSet& routes) {
+  registry().publish(routes);
+  opmux_2_bench(state);
+  registry().publish(made().routes[0]);
+}
+
 // The same call while another thread publishes a generation every 100 microseconds.
 void opmux_2_swapping_bench(benchmark::State& state) {
   const Operator2 op(registry().find("bench_2"));
@@ -118,6 +132,12 @@ void register_calls(Measurements& measurements) {
   benchmark::RegisterBenchmark("opmux_2_ns", opmux_2_bench);
   benchmark::RegisterBenchmark("opmux_12_ns", opmux_12_bench);
   benchmark::RegisterBenchmark("opmux_2_while_swapping_ns", opmux_2_swapping_bench);
+  benchmark::RegisterBenchmark("opmux_2_with_quarantine_ns", [](benchmark::State& state) {
+    opmux_2_with(state, made().guarded);
+  });
+  benchmark::RegisterBenchmark("opmux_2_with_shadow_ns", [](benchmark::State& state) {
+    opmux_2_with(state, made().shadowed);
+  });
 
   const Operator2 two(registry().find("bench_2"));
   const Operator12 twelve(registry().find("bench_12"));

@@ -27,6 +27,13 @@ void explain_binding(const BindingReport& binding, std::size_t place) {
   if (binding.calls + binding.refused + binding.errors > 0)
     print(fmt::format("   calls      {} served, {} refused, {} failed", binding.calls,
                       binding.refused, binding.errors));
+  if (binding.shadow_calls + binding.shadow_errors > 0)
+    print(fmt::format("   shadow     {} compared, {} differ, {} failed", binding.shadow_calls,
+                      binding.shadow_differences, binding.shadow_errors));
+  if (binding.quarantine) {
+    print("   left out, for now");
+    print_rejection(*binding.quarantine, 5);
+  }
   if (binding.rejection) {
     print("   because");
     print_rejection(*binding.rejection, 5);

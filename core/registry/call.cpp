@@ -8,6 +8,7 @@
 
 #include "core/base/rules.hpp"
 #include "core/loader/loader.hpp"
+#include "core/registry/fallback.hpp"
 #include "core/registry/registry.hpp"
 #include "opmux/operator.hpp"
 
@@ -71,86 +72,6 @@ bool value_fits(ArgumentKind kind, const OpmuxValue& value) {
   return false;
 }
 
-const char* device_name(std::int32_t type) {
-  if (type == OPMUX_DEVICE_CPU) return "cpu";
-  return type == OPMUX_DEVICE_CUDA ? "cuda" : "another device";
-}
-
-const CompiledCondition* first_refusal(const BoundCall& binding,
-                                       const OpmuxValue* values) noexcept {
-  for (const CompiledCondition& condition : binding.conditions) {
-    if (!holds(condition, values)) return &condition;
-  }
-  return nullptr;
-}
-
-Rejection condition_rejection(const OperatorState& state, const BoundCall& binding,
-                              const CompiledCondition& refused, const OpmuxValue* values) {
-  const auto argument = static_cast<std::size_t>(refused.argument);
-  return reject(rules::kCallCondition,
-                state.name + ": " + binding.provider + ": argument `" +
-                    state.schema.arguments[argument].name + "`",
-                refused.text, describe_value(refused, values));
-}
-
-std::string module_error_or(std::string fallback) {
-  std::string text = take_module_error();
-  return text.empty() ? std::move(fallback) : std::move(text);
-}
-
-// Reasons of all bindings that did not serve one call, in route order.
-class CallReasons {
- public:
-  void add(const std::string& provider, const Rejection& rejection) {
-    if (!first_) first_ = rejection;
-    text_ += "\n  " + provider + ": " + to_string(rejection);
-  }
-  bool empty() const { return !first_; }
-  Status status(StatusCode code, const std::string& head) const {
-    return first_ ? Status(code, head + text_, *first_) : Status(code, head);
-  }
-
- private:
-  std::optional<Rejection> first_;
-  std::string text_;
-};
-
-// A non-OK, non-UNSUPPORTED answer of a provider. Not retried elsewhere: an in-place operator would
-// run twice, and an invalid argument is invalid for all.
-Status failure(const OperatorState& state, const BoundCall& binding, OpmuxStatus code) {
-  const std::string subject = state.name + ": " + binding.provider;
-  switch (code) {
-    case OPMUX_INVALID_ARGUMENT:
-      return Status(StatusCode::kInvalidArgument,
-                    subject + ": " + module_error_or("invalid argument"));
-    case OPMUX_ERROR_BEFORE_LAUNCH: {
-      Rejection rejection = reject(rules::kCallFailed, subject, "the provider to serve the call",
-                                   module_error_or("an error before launch"));
-      return Status(StatusCode::kFailed, to_string(rejection), rejection);
-    }
-    default: {
-      Rejection rejection =
-          reject(rules::kCallFailed, subject, "the provider to serve the call",
-                 module_error_or("an error after launch, status " + std::to_string(code)),
-                 "Outputs may be half written; the call was not tried on another provider.");
-      return Status(StatusCode::kFailedInFlight, to_string(rejection), rejection);
-    }
-  }
-}
-
-[[gnu::cold, gnu::noinline]] Status no_route(const OperatorState& state, const DeviceRoute& route,
-                                             const char* device) {
-  CallReasons reasons;
-  for (const SkippedBinding& skipped : route.skipped)
-    reasons.add(skipped.provider, skipped.rejection);
-  if (reasons.empty()) {
-    reasons.add("native",
-                reject(rules::kRegistryNoNative, state.name, std::string("a binding for ") + device,
-                       "none: no provider of its route, native included, has one"));
-  }
-  return reasons.status(StatusCode::kUnsupported, state.name + ": no usable binding on " + device);
-}
-
 [[gnu::cold, gnu::noinline]] Status wrong_stream(const OperatorState& state,
                                                  const OpmuxCall& call) {
   const bool is_cuda = call.device.type == OPMUX_DEVICE_CUDA;
@@ -169,67 +90,6 @@ Status failure(const OperatorState& state, const BoundCall& binding, OpmuxStatus
   Rejection rejection = reject(rules::kCallDevice, state.name, "tensors on cpu or cuda",
                                "device type " + std::to_string(call.device.type));
   return Status(StatusCode::kInvalidArgument, to_string(rejection), rejection);
-}
-
-Status strict_fallback(const OperatorState& state, const CallReasons& reasons) {
-  return reasons.status(StatusCode::kUnsupported, state.name + ": strict mode allows no fallback");
-}
-
-void count_served(CounterBlock& block, BindingCounterCell& cell, std::uint32_t counter,
-                  const Generation& generation) noexcept {
-  BindingCounterCell::increment(cell.calls);
-  block.last_served = counter;
-  block.last_generation = &generation;
-}
-
-// The rest of the route after entries[first] did not take the call, or a strict refusal.
-// `first_answer` is what entries[first] returned, or nothing when it was not called yet.
-// `modules_are_held`: by an override of this thread, so that none is unmapped. Nothing when a
-// module of the route is closing.
-[[gnu::cold, gnu::noinline]] std::optional<Status> slow_path(
-    const OperatorState& state, const Generation& generation, const DeviceRoute& route,
-    const OpmuxCall& call, CounterBlock& block, std::optional<OpmuxStatus> first_answer,
-    bool modules_are_held) {
-  CallReasons reasons;
-  if (route.strict && route.first_is_skipped) {
-    reasons.add(route.skipped.front().provider, route.skipped.front().rejection);
-    return strict_fallback(state, reasons);
-  }
-  for (const BoundCall* binding : route.entries) {
-    BindingCounterCell& cell = block.cell(binding->counter);
-    OpmuxStatus answer = OPMUX_UNSUPPORTED;
-    if (first_answer) {
-      answer = *first_answer;
-      first_answer.reset();
-    } else if (const CompiledCondition* refused = first_refusal(*binding, call.values)) {
-      BindingCounterCell::increment(cell.refused_by_condition);
-      reasons.add(binding->provider, condition_rejection(state, *binding, *refused, call.values));
-      if (route.strict) return strict_fallback(state, reasons);
-      continue;
-    } else {
-      const WorkspaceScope workspace;
-      answer =
-          modules_are_held ? binding->call(binding->binding, &call) : call_binding(*binding, call);
-    }
-    if (answer == kModuleClosing && binding->module != nullptr && !modules_are_held)
-      return std::nullopt;
-    if (answer == OPMUX_OK) {
-      count_served(block, cell, binding->counter, generation);
-      return Status();
-    }
-    if (answer != OPMUX_UNSUPPORTED) {
-      BindingCounterCell::increment(cell.errors);
-      return failure(state, *binding, answer);
-    }
-    BindingCounterCell::increment(cell.refused_by_provider);
-    reasons.add(binding->provider,
-                reject(rules::kCallUnsupported, state.name + ": " + binding->provider,
-                       "a call that the provider supports", module_error_or("it refused")));
-    if (route.strict) return strict_fallback(state, reasons);
-  }
-  for (const SkippedBinding& skipped : route.skipped)
-    reasons.add(skipped.provider, skipped.rejection);
-  return reasons.status(StatusCode::kUnsupported, state.name + ": no binding takes this call");
 }
 
 OpmuxCall make_call(const OperatorState& state, const OpmuxValue* values, Stream stream,
@@ -281,8 +141,8 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
   bool modules_are_held = false;
   for (;;) {
     const DeviceRoute& route = tried->routes[state.index]->devices[slot];
-    if (route.entries.empty()) return no_route(state, route, device_name(call.device.type));
-    std::optional<Status> status = slow_path(
+    if (route.entries.empty()) return no_route(state, route, call.device.type);
+    std::optional<Status> status = call_route(
         state, *tried, route, call, state.registry->counters().local(), answer, modules_are_held);
     if (status) return *std::move(status);
     // A module closes only after another generation was published. The same one again is an
@@ -302,19 +162,19 @@ inline Status invoke(const OperatorState& state, const OpmuxValue* values, Strea
   const auto slot = static_cast<std::size_t>(
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
   const FirstBinding& first = generation.routes[state.index]->first[slot];
-  if (first.call == nullptr || !device_and_stream_fit(call) || !all_hold(first, values))
-      [[unlikely]] {
+  const auto serve = first.call.load(std::memory_order_relaxed);
+  if (serve == nullptr || !device_and_stream_fit(call) || !all_hold(first, values)) [[unlikely]] {
     return uncommon(state, generation, call, slot, std::nullopt);
   }
   OpmuxStatus answer;
   {
     const WorkspaceScope workspace;
-    answer = first.call(first.binding, &call);
+    answer = serve(first.binding, &call);
   }
   if (answer != OPMUX_OK) [[unlikely]]
     return uncommon(state, generation, call, slot, answer);
   CounterBlock& block = registry.counters().local();
-  count_served(block, block.cell(first.counter), first.counter, generation);
+  count_served(block, first.counter, generation);
   return {};
 }
 
@@ -444,11 +304,11 @@ Status BoxedOperator::call_provider(std::string_view provider, const OpmuxValue*
                                                " on " + device_name(call.device.type),
                                            "none in the route")});
       }
-      return no_route(*state_, only, device_name(call.device.type));
+      return no_route(*state_, only, call.device.type);
     }
     std::optional<Status> status =
-        slow_path(*state_, generation, only, call, state_->registry->counters().local(),
-                  std::nullopt, modules_are_held);
+        call_route(*state_, generation, only, call, state_->registry->counters().local(),
+                   std::nullopt, modules_are_held);
     if (status) return *std::move(status);
   }
 }

@@ -138,13 +138,26 @@ OpmuxStatus call_counted(void* self, const OpmuxCall* call) {
   return answer == kModuleClosing ? OPMUX_ERROR_AFTER_LAUNCH : answer;
 }
 
-FirstBinding first_binding(const DeviceRoute& route) {
-  if (route.entries.empty() || (route.strict && route.first_is_skipped)) return {};
+// What FirstBinding::call is at this moment.
+auto first_call(const DeviceRoute& route) -> OpmuxStatus (*)(void*, const OpmuxCall*) {
+  if (route.entries.empty() || (route.strict && route.first_is_skipped)) return nullptr;
+  if (route.shadow.sample > 0.0) return nullptr;
   const BoundCall& bound = *route.entries.front();
-  const bool is_counted = bound.module != nullptr;
-  return {is_counted ? &call_counted : bound.call,
-          is_counted ? const_cast<BoundCall*>(&bound) : bound.binding, bound.conditions.data(),
-          static_cast<std::uint32_t>(bound.conditions.size()), bound.counter};
+  if (route.quarantine.failures > 0 && bound.record != nullptr &&
+      !bound.record->health.is_healthy())
+    return nullptr;
+  return bound.module != nullptr ? &call_counted : bound.call;
+}
+
+void fill_first(const DeviceRoute& route, FirstBinding& first) {
+  if (!route.entries.empty()) {
+    const BoundCall& bound = *route.entries.front();
+    first.binding = bound.module != nullptr ? const_cast<BoundCall*>(&bound) : bound.binding;
+    first.conditions = bound.conditions.data();
+    first.condition_count = static_cast<std::uint32_t>(bound.conditions.size());
+    first.counter = bound.counter;
+  }
+  first.call.store(first_call(route), std::memory_order_relaxed);
 }
 
 bool is_same(const Rejection& a, const Rejection& b) {
@@ -154,7 +167,8 @@ bool is_same(const Rejection& a, const Rejection& b) {
 
 bool is_same(const DeviceRoute& a, const DeviceRoute& b) {
   return a.strict == b.strict && a.first_is_skipped == b.first_is_skipped &&
-         a.entries == b.entries &&
+         a.entries == b.entries && a.on_error == b.on_error && a.quarantine == b.quarantine &&
+         a.shadow == b.shadow &&
          std::equal(a.skipped.begin(), a.skipped.end(), b.skipped.begin(), b.skipped.end(),
                     [](const SkippedBinding& left, const SkippedBinding& right) {
                       return left.provider == right.provider &&
@@ -243,7 +257,7 @@ const OperatorRoute* Registry::intern(std::size_t index, DeviceRoutes devices) {
   auto route = std::make_unique<OperatorRoute>();
   route->devices = std::move(devices);
   for (std::size_t slot = 0; slot < kDeviceSlots; ++slot)
-    route->first[slot] = first_binding(route->devices[slot]);
+    fill_first(route->devices[slot], route->first[slot]);
   known.push_back(std::move(route));
   return known.back().get();
 }
@@ -309,6 +323,7 @@ const BoundCall* Registry::find_binding(const std::string& key) const {
 BoundCall& Registry::add_binding(std::string key, BoundCall binding) {
   const std::lock_guard lock(mutex_);
   auto made = std::make_unique<BoundCall>(std::move(binding));
+  made->record = made->counter < records_.size() ? &records_[made->counter] : nullptr;
   return *bindings_.emplace(std::move(key), std::move(made)).first->second;
 }
 
@@ -326,13 +341,31 @@ std::uint32_t Registry::counter_of(const std::string& operator_name, const std::
   const std::string name = operator_name + '\n' + provider + '\n' + device;
   const auto [at, is_new] =
       counters_by_name_.emplace(name, static_cast<std::uint32_t>(counter_providers_.size()));
-  if (is_new) counter_providers_.push_back(provider);
+  if (is_new) {
+    counter_providers_.push_back(provider);
+    records_.emplace_back();
+  }
   return at->second;
 }
 
 std::string Registry::provider_of(std::uint32_t counter) const {
   const std::lock_guard lock(mutex_);
   return counter < counter_providers_.size() ? counter_providers_[counter] : std::string();
+}
+
+const BindingRecord* Registry::record_of(std::uint32_t counter) const {
+  const std::lock_guard lock(mutex_);
+  return counter < records_.size() ? &records_[counter] : nullptr;
+}
+
+// Whoever changed a binding's health comes here afterwards, so that the last one to come leaves
+// what fits the health that stays.
+void Registry::update_first(const OperatorState& state) {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<OperatorRoute>& route : routes_[state.index]) {
+    for (std::size_t slot = 0; slot < kDeviceSlots; ++slot)
+      route->first[slot].call.store(first_call(route->devices[slot]), std::memory_order_relaxed);
+  }
 }
 
 }  // namespace opmux

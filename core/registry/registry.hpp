@@ -14,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,16 +25,25 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/compare/compare.hpp"
+#include "core/config/config.hpp"
 #include "core/manifest/manifest.hpp"
 #include "core/registry/condition.hpp"
 #include "core/registry/counters.hpp"
 #include "core/registry/module_use.hpp"
+#include "core/registry/quarantine.hpp"
 #include "opmux/operator.hpp"
 #include "opmux/plugin.h"
 
 namespace opmux {
 
 class Registry;
+
+// What is known of the calls of one binding beside its counts. One per counter, for ever.
+struct BindingRecord {
+  BindingHealth health;
+  RateLimit shadow_log{std::chrono::seconds(10)};
+};
 
 // One way to serve one operator, ready to call.
 struct BoundCall {
@@ -45,6 +55,7 @@ struct BoundCall {
   std::string provider;
   std::uint32_t copies = 0;     // device copies into outputs that one call makes
   ModuleUse* module = nullptr;  // counts the calls inside a module that may be unmapped, else null
+  BindingRecord* record = nullptr;  // of the counter; set by the registry
 };
 
 // What a counted call answers when its module is closing: the generation was replaced, the call is
@@ -60,12 +71,24 @@ struct SkippedBinding {
   Rejection rejection;
 };
 
+// Which calls a second binding serves, too (shadow.hpp).
+struct ShadowRoute {
+  double sample = 0.0;                 // share of the calls; 0: none
+  const BoundCall* binding = nullptr;  // null: the next of the route that takes the call
+  Tolerance tolerance;
+
+  bool operator==(const ShadowRoute&) const = default;
+};
+
 // The route of one operator on one device.
 struct DeviceRoute {
   std::vector<const BoundCall*> entries;  // in order
   std::vector<SkippedBinding> skipped;    // in order
   bool first_is_skipped = false;          // the head of the route is a skipped binding
   bool strict = false;                    // every fallback is an error
+  OnError on_error = OnError::kRaise;
+  QuarantineSettings quarantine = {};
+  ShadowRoute shadow = {};
 };
 
 enum class DeviceSlot : std::uint32_t { kCpu = 0, kCuda = 1 };
@@ -73,17 +96,20 @@ inline constexpr std::size_t kDeviceSlots = 2;
 using DeviceRoutes = std::array<DeviceRoute, kDeviceSlots>;
 
 // What the common case of a call needs of a DeviceRoute, in half a cache line. `call` is null where
-// calls must take the slow path: where there is no binding, or where strict mode refuses because
-// the head of the route is skipped.
+// calls must take the slow path: where there is no binding, where strict mode refuses because the
+// head of the route is skipped, where calls are sampled for a shadow, and while the first binding
+// is in quarantine. It is the one member that changes; a call that read it before is served by the
+// binding as it would have been then.
 struct FirstBinding {
-  OpmuxStatus (*call)(void* binding, const OpmuxCall* call) = nullptr;
+  std::atomic<OpmuxStatus (*)(void* binding, const OpmuxCall* call)> call{nullptr};
   void* binding = nullptr;
   const CompiledCondition* conditions = nullptr;
   std::uint32_t condition_count = 0;
   std::uint32_t counter = 0;
 };
 
-// The routes of one operator. Immutable once it is part of a generation.
+// The routes of one operator. Immutable once it is part of a generation, but for
+// FirstBinding::call.
 struct OperatorRoute {
   std::array<FirstBinding, kDeviceSlots> first;
   DeviceRoutes devices;
@@ -169,6 +195,16 @@ class Registry {
                            const std::string& device);
   // The provider of this counter; empty when it never was given out.
   std::string provider_of(std::uint32_t counter) const;
+  // Null when the counter never was given out.
+  const BindingRecord* record_of(std::uint32_t counter) const;
+  // To be called after the health of a binding of the operator changed, so that its calls take the
+  // way that fits.
+  void update_first(const detail::OperatorState& state);
+
+  MonotonicTime now() const noexcept { return clock()(); }
+  MonotonicTime (*clock() const noexcept)() { return clock_.load(std::memory_order_relaxed); }
+  // For tests.
+  void set_clock(MonotonicTime (*clock)()) noexcept { clock_.store(clock); }
   const OpmuxHost* host() const noexcept { return host_; }
 
  private:
@@ -185,10 +221,12 @@ class Registry {
   std::map<std::string, detail::OperatorState*, std::less<>> states_by_name_;
   std::uint64_t next_number_ = 1;
   std::vector<std::unique_ptr<const Generation>> generations_;
-  std::vector<std::vector<std::unique_ptr<const OperatorRoute>>> routes_;  // by operator index
+  std::vector<std::vector<std::unique_ptr<OperatorRoute>>> routes_;  // by operator index
   std::map<std::string, std::unique_ptr<BoundCall>> bindings_;
   std::map<std::string, std::uint32_t> counters_by_name_;
   std::vector<std::string> counter_providers_;
+  std::deque<BindingRecord> records_;  // by counter
+  std::atomic<MonotonicTime (*)()> clock_{&std::chrono::steady_clock::now};
 };
 
 namespace detail {

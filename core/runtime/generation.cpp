@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "core/base/log.hpp"
@@ -31,44 +33,125 @@ struct ByOperator {
   }
 };
 
+// The verdicts of one operator, which stand together, sorted by operator.
+class OperatorVerdicts {
+ public:
+  OperatorVerdicts(const Preparation& preparation, const std::string& name)
+      : preparation_(preparation) {
+    std::tie(first_, last_) = std::equal_range(preparation.verdicts.begin(),
+                                               preparation.verdicts.end(), name, ByOperator{});
+  }
+
+  template <class Visit>
+  void for_each(std::size_t provider, std::string_view device, const Visit& visit) const {
+    for (auto verdict = first_; verdict != last_; ++verdict) {
+      if (verdict->provider != provider || verdict->device != device) continue;
+      const auto index = static_cast<std::size_t>(verdict - preparation_.verdicts.begin());
+      visit(*verdict, preparation_.bindings.calls[index]);
+    }
+  }
+
+ private:
+  const Preparation& preparation_;
+  std::vector<Verdict>::const_iterator first_, last_;
+};
+
+ShadowRoute shadow_of(const OperatorDeclaration& declaration, const OperatorVerdicts& verdicts,
+                      const RoutePolicy& policy, const RouteSettings& settings) {
+  ShadowRoute shadow;
+  shadow.tolerance = {declaration.tolerance_ulps, declaration.tolerance_absolute};
+  if (settings.shadow.provider.empty()) {
+    shadow.sample = settings.shadow.sample;
+    return shadow;
+  }
+  for (const std::size_t provider : policy.shadow_providers(declaration.name)) {
+    verdicts.for_each(provider, "cpu", [&](const Verdict&, const BoundCall* call) {
+      if (shadow.binding == nullptr) shadow.binding = call;
+    });
+  }
+  // Without the binding there is nothing to compare with; the report says so.
+  if (shadow.binding != nullptr) shadow.sample = settings.shadow.sample;
+  return shadow;
+}
+
 }  // namespace
 
 RouteSet make_routes(const Preparation& preparation, const RoutePolicy& policy, bool strict) {
   RouteSet routes;
   routes.strict = strict;
-  for (const detail::OperatorState* const state : preparation.operators) {
+  for (std::size_t at = 0; at < preparation.operators.size(); ++at) {
+    const detail::OperatorState* const state = preparation.operators[at];
     if (state == nullptr) continue;
-    DeviceRoutes& devices = routes.routes[state];
-    for (DeviceRoute& route : devices) {
-      route.strict = strict;
+    const OperatorVerdicts verdicts(preparation, state->name);
+    const RouteSettings settings = policy.settings(state->name);
+    for (const DeviceSlot slot : {DeviceSlot::kCpu, DeviceSlot::kCuda}) {
+      const char* const device = slot == DeviceSlot::kCuda ? "cuda" : "cpu";
+      DeviceRoute& route = routes.routes[state][static_cast<std::size_t>(slot)];
+      route.strict = settings.strict.value_or(strict);
+      route.on_error = settings.on_error;
+      route.quarantine = settings.quarantine;
       // What a refused file would have bound is not known, so strict mode lets no call pass it by.
-      if (strict && !preparation.manifests.rejections.empty()) {
+      if (route.strict && !preparation.manifests.rejections.empty()) {
         route.skipped.push_back({"a refused manifest", preparation.manifests.rejections.front()});
         route.first_is_skipped = true;
       }
-    }
-    // The verdicts are sorted by operator.
-    const auto [first, last] = std::equal_range(
-        preparation.verdicts.begin(), preparation.verdicts.end(), state->name, ByOperator{});
-    for (const std::size_t provider : policy.order(state->name)) {
-      for (auto verdict = first; verdict != last; ++verdict) {
-        if (verdict->provider != provider) continue;
-        DeviceRoute& route = devices[static_cast<std::size_t>(
-            verdict->device == "cuda" ? DeviceSlot::kCuda : DeviceSlot::kCpu)];
-        const auto index = static_cast<std::size_t>(verdict - preparation.verdicts.begin());
-        if (const BoundCall* call = preparation.bindings.calls[index]) {
-          route.entries.push_back(call);
-          continue;
-        }
-        route.first_is_skipped |= route.entries.empty();
-        route.skipped.push_back({preparation.manifests.providers[provider].provider,
-                                 verdict->rejection     ? *verdict->rejection
-                                 : verdict->stub_driver ? stub_only(*verdict)
-                                                        : report_only(*verdict)});
+      for (const std::size_t provider : policy.order(state->name, device)) {
+        const std::string& name = preparation.manifests.providers[provider].provider;
+        verdicts.for_each(provider, device, [&](const Verdict& verdict, const BoundCall* call) {
+          if (call == nullptr) {
+            route.first_is_skipped |= route.entries.empty();
+            route.skipped.push_back({name, verdict.rejection     ? *verdict.rejection
+                                           : verdict.stub_driver ? stub_only(verdict)
+                                                                 : report_only(verdict)});
+          } else if (Check lacks =
+                         policy.check_properties(state->name, name, device, verdict.properties)) {
+            // Left out on purpose, as a provider that the route does not name: no fallback.
+            route.skipped.push_back({name, *std::move(lacks)});
+          } else {
+            route.entries.push_back(call);
+          }
+        });
       }
+      if (slot == DeviceSlot::kCpu && settings.shadow.sample > 0.0)
+        route.shadow =
+            shadow_of(preparation.manifests.declarations[at], verdicts, policy, settings);
     }
   }
   return routes;
+}
+
+std::vector<Rejection> unusable_shadows(const Preparation& preparation, const RoutePolicy& policy) {
+  std::map<std::string, std::vector<std::string>> without_binding;  // operators by provider
+  std::vector<std::string> on_cuda;
+  for (const OperatorDeclaration& declaration : preparation.manifests.declarations) {
+    const RouteSettings settings = policy.settings(declaration.name);
+    if (settings.shadow.sample == 0.0) continue;
+    const OperatorVerdicts verdicts(preparation, declaration.name);
+    const auto has_callable = [&](const std::vector<std::size_t>& providers, const char* device) {
+      bool found = false;
+      for (const std::size_t provider : providers)
+        verdicts.for_each(provider, device,
+                          [&](const Verdict&, const BoundCall* call) { found |= call != nullptr; });
+      return found;
+    };
+    if (has_callable(policy.order(declaration.name, "cuda"), "cuda"))
+      on_cuda.push_back(declaration.name);
+    if (!settings.shadow.provider.empty() &&
+        has_callable(policy.order(declaration.name, "cpu"), "cpu") &&
+        !has_callable(policy.shadow_providers(declaration.name), "cpu"))
+      without_binding[settings.shadow.provider].push_back(declaration.name);
+  }
+  std::vector<Rejection> rejections;
+  for (const auto& [provider, operators] : without_binding) {
+    rejections.push_back(reject(rules::kRegistryShadow, "shadow by " + provider,
+                                "a callable binding on cpu", "none for " + join(operators, ", ")));
+  }
+  if (!on_cuda.empty()) {
+    rejections.push_back(
+        reject(rules::kRegistryShadow, "shadow of calls on cuda", "calls on cpu",
+               "calls on cuda, which are not compared, of " + join(on_cuda, ", ")));
+  }
+  return rejections;
 }
 
 void log_decisions(const Preparation& preparation, std::set<std::string>& told) {

@@ -58,6 +58,10 @@ StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Preparati
 // The routes of `preparation` under `policy`, ready to publish.
 RouteSet make_routes(const Preparation& preparation, const RoutePolicy& policy, bool strict);
 
+// Shadows that compare nothing (registry.shadow): of a provider without a callable binding, and of
+// calls on CUDA.
+std::vector<Rejection> unusable_shadows(const Preparation& preparation, const RoutePolicy& policy);
+
 // A policy for `routes` of highest precedence, after the configuration's. A name that means nothing
 // is the rejection.
 Result<std::unique_ptr<const RoutePolicy>> make_policy(const Options& options,

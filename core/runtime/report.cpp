@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -10,8 +11,8 @@
 namespace opmux {
 namespace {
 
-BindingReport report_binding(const Preparation& preparation, const Counters& counters,
-                             std::size_t index, bool routed) {
+BindingReport report_binding(const Preparation& preparation, const RoutePolicy& policy,
+                             const Registry& registry, std::size_t index, bool routed) {
   const Verdict& verdict = preparation.verdicts[index];
   BindingReport report;
   report.provider = preparation.manifests.providers[verdict.provider].provider;
@@ -26,16 +27,27 @@ BindingReport report_binding(const Preparation& preparation, const Counters& cou
              !preparation.plan.providers[verdict.provider].module.empty()) {
     report.library = preparation.plan.providers[verdict.provider].module.string();
   }
-  report.usable = !verdict.rejection;
-  report.callable = preparation.bindings.calls[index] != nullptr;
+  report.rejection = verdict.rejection;
+  // Asked of what the route would call otherwise.
+  if (!report.rejection && routed) {
+    report.rejection = policy.check_properties(verdict.operator_name, report.provider,
+                                               verdict.device, verdict.properties);
+  }
+  report.usable = !report.rejection;
+  report.callable = report.usable && preparation.bindings.calls[index] != nullptr;
   report.stub_driver = verdict.stub_driver;
   report.routed = routed;
-  report.rejection = verdict.rejection;
   for (const Condition& condition : verdict.alternative->when)
     report.conditions.push_back(condition.text);
+  report.properties = names_of(verdict.properties);
   if (const BoundCall* call = preparation.bindings.calls[index]) report.copies = call->copies;
   report.alternatives = verdict.lost;
-  const BindingCounts counts = counters.sum(preparation.bindings.counters[index]);
+  const std::uint32_t counter = preparation.bindings.counters[index];
+  if (policy.settings(verdict.operator_name).quarantine.failures > 0) {
+    report.quarantine = registry.record_of(counter)->health.rejection(
+        verdict.operator_name + ": " + report.provider, registry.now());
+  }
+  const BindingCounts counts = registry.counters().sum(counter);
   report.calls = counts.calls;
   report.refused_by_condition = counts.refused_by_condition;
   report.refused_by_provider = counts.refused_by_provider;
@@ -50,20 +62,37 @@ BindingReport report_binding(const Preparation& preparation, const Counters& cou
 }
 
 OperatorReport report_operator(const Preparation& preparation, const RoutePolicy& policy,
-                               const Counters& counters, const OperatorDeclaration& declaration) {
+                               const Registry& registry, const OperatorDeclaration& declaration) {
   OperatorReport report{declaration.name, declaration.schema_text, declaration.summary, {}};
-  const std::vector<std::size_t> order = policy.order(declaration.name);
-  const auto add = [&](std::size_t provider, bool routed) {
+  const std::vector<std::size_t> cpu = policy.order(declaration.name, "cpu");
+  const std::vector<std::size_t> cuda = policy.order(declaration.name, "cuda");
+  // An empty device stands for both.
+  const auto add = [&](std::size_t provider, std::string_view device, bool routed) {
     for (std::size_t index = 0; index < preparation.verdicts.size(); ++index) {
       const Verdict& verdict = preparation.verdicts[index];
-      if (verdict.provider == provider && verdict.operator_name == declaration.name) {
-        report.bindings.push_back(report_binding(preparation, counters, index, routed));
+      if (verdict.provider == provider && verdict.operator_name == declaration.name &&
+          (device.empty() || verdict.device == device)) {
+        report.bindings.push_back(report_binding(preparation, policy, registry, index, routed));
       }
     }
   };
-  for (const std::size_t provider : order) add(provider, true);
-  for (std::size_t provider = 0; provider < preparation.manifests.providers.size(); ++provider) {
-    if (std::find(order.begin(), order.end(), provider) == order.end()) add(provider, false);
+  const auto add_route = [&](const std::vector<std::size_t>& order, std::string_view device) {
+    for (const std::size_t provider : order) add(provider, device, true);
+  };
+  const auto add_rest = [&](const std::vector<std::size_t>& order, std::string_view device) {
+    for (std::size_t provider = 0; provider < preparation.manifests.providers.size(); ++provider) {
+      if (std::find(order.begin(), order.end(), provider) == order.end())
+        add(provider, device, false);
+    }
+  };
+  if (cpu == cuda) {
+    add_route(cpu, "");
+    add_rest(cpu, "");
+  } else {
+    add_route(cpu, "cpu");
+    add_route(cuda, "cuda");
+    add_rest(cpu, "cpu");
+    add_rest(cuda, "cuda");
   }
   return report;
 }
@@ -123,14 +152,16 @@ Report make_report(const Runtime::State& runtime) {
     report.providers.push_back(report_provider(preparation, index));
   }
   for (const OperatorDeclaration& declaration : preparation.manifests.declarations) {
-    report.operators.push_back(report_operator(preparation, *published.policy,
-                                               runtime.registry().counters(), declaration));
+    report.operators.push_back(
+        report_operator(preparation, *published.policy, runtime.registry(), declaration));
   }
   report.rejections = preparation.manifests.rejections;
   report.rejections.insert(report.rejections.end(), preparation.environments.rejections.begin(),
                            preparation.environments.rejections.end());
   report.rejections.insert(report.rejections.end(), preparation.rejections.begin(),
                            preparation.rejections.end());
+  std::vector<Rejection> shadows = unusable_shadows(preparation, *published.policy);
+  report.rejections.insert(report.rejections.end(), shadows.begin(), shadows.end());
   const std::vector<Rejection> own = runtime.rejections();
   report.rejections.insert(report.rejections.end(), own.begin(), own.end());
   report.modules = report_modules(&runtime);

@@ -50,6 +50,7 @@ Json to_value(const BindingReport& binding) {
   json["refused_by_condition"] = binding.refused_by_condition;
   json["refused_by_provider"] = binding.refused_by_provider;
   json["quarantined"] = binding.quarantined;
+  json["quarantine"] = binding.quarantine ? to_value(*binding.quarantine) : Json{};
   json["errors"] = binding.errors;
   json["copied"] = binding.copied;
   json["shadow_calls"] = binding.shadow_calls;

@@ -108,12 +108,26 @@ bool is_concerned(const Manifest& manifest, const std::string& operator_name) {
 
 }  // namespace
 
+std::vector<std::size_t> RoutePolicy::shadow_providers(const std::string& operator_name) const {
+  std::vector<std::size_t> providers;
+  const ShadowSettings shadow = settings(operator_name).shadow;
+  if (shadow.sample == 0.0 || shadow.provider.empty()) return providers;
+  for (std::size_t index = 0; index < manifests_.providers.size(); ++index) {
+    if (stands_for(shadow.provider, manifests_.providers[index].provider))
+      providers.push_back(index);
+  }
+  return providers;
+}
+
 std::vector<std::size_t> RoutePolicy::load_order() const {
   constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> best(manifests_.providers.size(), kNever);
   for (const OperatorDeclaration& declaration : manifests_.declarations) {
     for (const char* device : {"cpu", "cuda"}) {
-      const std::vector<std::size_t> route = order(declaration.name, device);
+      std::vector<std::size_t> route = order(declaration.name, device);
+      for (const std::size_t shadow : shadow_providers(declaration.name)) {
+        if (std::find(route.begin(), route.end(), shadow) == route.end()) route.push_back(shadow);
+      }
       // A provider's place in the route of an operator that it does not bind says nothing of it.
       for (std::size_t place = 0; place < route.size(); ++place) {
         if (is_concerned(manifests_.providers[route[place]], declaration.name))
@@ -133,9 +147,13 @@ std::vector<std::size_t> RoutePolicy::load_order() const {
 std::vector<bool> RoutePolicy::routed() const {
   std::vector<bool> routed(manifests_.providers.size(), false);
   for (const OperatorDeclaration& declaration : manifests_.declarations) {
-    for (const std::size_t index : order(declaration.name)) {
-      if (is_concerned(manifests_.providers[index], declaration.name)) routed[index] = true;
-    }
+    const auto add = [&](const std::vector<std::size_t>& providers) {
+      for (const std::size_t index : providers) {
+        if (is_concerned(manifests_.providers[index], declaration.name)) routed[index] = true;
+      }
+    };
+    add(order(declaration.name));
+    add(shadow_providers(declaration.name));
   }
   return routed;
 }

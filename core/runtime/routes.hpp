@@ -40,12 +40,15 @@ class RoutePolicy {
   // On any device: cpu's order, then what only cuda's has.
   std::vector<std::size_t> order(const std::string& operator_name) const;
   RouteSettings settings(const std::string& operator_name) const;
+  // The providers that the operator's shadow names; none without one, or where it is the next of
+  // the route.
+  std::vector<std::size_t> shadow_providers(const std::string& operator_name) const;
   // Why a binding with these properties does not go with the route, if so.
   Check check_properties(const std::string& operator_name, const std::string& provider,
                          std::string_view device, Properties properties) const;
 
-  // Providers that the route of some operator which they bind names, parallel to the manifest
-  // set's providers.
+  // Providers that the route or the shadow of some operator which they bind names, parallel to the
+  // manifest set's providers.
   std::vector<bool> routed() const;
   // Routed providers as one process would load them: by their best place in any route, then the
   // manifest set's order.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,12 +42,14 @@ struct Script {
   int calls = 0;
   std::vector<OpmuxValue> values;
   OpmuxCall call{};
+  std::function<void(const OpmuxCall&)> work;  // what it computes; may be empty
 
   static OpmuxStatus run(void* self, const OpmuxCall* call) {
     auto* script = static_cast<Script*>(self);
     ++script->calls;
     script->call = *call;
     script->values.assign(call->values, call->values + call->value_count);
+    if (script->work) script->work(*call);
     if (script->error != nullptr) call->host->set_error(script->error);
     return script->answer;
   }
@@ -81,12 +84,28 @@ class OneOperator {
   RouteSet routes(bool strict = false) const {
     RouteSet set;
     set.strict = strict;
-    set.routes[state_][0] = DeviceRoute{entries_, skipped_, first_is_skipped_, strict};
+    DeviceRoute route = handling;
+    route.entries = entries_;
+    route.skipped = skipped_;
+    route.first_is_skipped = first_is_skipped_;
+    route.strict |= strict;
+    set.routes[state_][0] = std::move(route);
     return set;
   }
 
   BoxedOperator op() const { return BoxedOperator(state_); }
   Registry& registry() { return registry_; }
+  const BoundCall* binding(std::size_t index) const { return entries_.at(index); }
+  BindingCounts counts(std::size_t index) const {
+    return registry_.counters().sum(entries_.at(index)->counter);
+  }
+  // Takes the binding out of the order; it stays bound.
+  void leave_out(std::size_t index) {
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+
+  // What the route has beside its bindings.
+  DeviceRoute handling;
 
  private:
   Registry& registry_;

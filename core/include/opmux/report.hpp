@@ -44,7 +44,8 @@ struct BindingReport {
   std::uint64_t refused = 0;
   std::uint64_t refused_by_condition = 0;
   std::uint64_t refused_by_provider = 0;
-  std::uint64_t quarantined = 0;  // passed by while in quarantine
+  std::uint64_t quarantined = 0;        // passed by while in quarantine
+  std::optional<Rejection> quarantine;  // why calls pass it by at this moment
   std::uint64_t errors = 0;
   std::uint64_t copied = 0;  // device copies into outputs that its calls made
   std::uint64_t shadow_calls = 0;
