@@ -36,6 +36,9 @@ Options runtime_options(const CommonOptions& common) {
   options.config_file = common.config_file;
   if (common.strict) options.strict = true;
   options.use_cache = !common.no_cache;
+  // A command tells how things are, whatever a program would do with the same configuration.
+  options.background = false;
+  options.watch = false;
   if (::isatty(STDERR_FILENO) == 1)
     options.progress = [](const std::string& text) { print_error(printable(text) + " ..."); };
   return options;

@@ -15,7 +15,7 @@ MonotonicTime::rep ticks(MonotonicTime time) { return time.time_since_epoch().co
 
 }  // namespace
 
-BindingHealth::Admission BindingHealth::admit(MonotonicTime (*clock)()) noexcept {
+BindingHealth::Admission BindingHealth::admit(MonotonicClock clock) noexcept {
   State state = state_.load(std::memory_order_acquire);
   if (state == State::kHealthy) return Admission::kServe;
   if (state == State::kTried || ticks(clock()) < retry_at_.load(std::memory_order_relaxed))

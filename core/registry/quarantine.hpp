@@ -23,6 +23,7 @@
 namespace opmux {
 
 using MonotonicTime = std::chrono::steady_clock::time_point;
+using MonotonicClock = MonotonicTime (*)();
 
 // The health of one operator's binding to one provider on one device. Outlives generations, so that
 // a new one does not bring a failing binding back.
@@ -33,7 +34,7 @@ class BindingHealth {
     kPass,   // it is in quarantine: go on with the next binding
     kTry     // its time is over and this caller alone tries it; one of end_try...() must follow
   };
-  Admission admit(MonotonicTime (*clock)()) noexcept;
+  Admission admit(MonotonicClock clock) noexcept;
   bool is_healthy() const noexcept {
     return state_.load(std::memory_order_acquire) == State::kHealthy;
   }

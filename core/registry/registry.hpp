@@ -202,9 +202,9 @@ class Registry {
   void update_first(const detail::OperatorState& state);
 
   MonotonicTime now() const noexcept { return clock()(); }
-  MonotonicTime (*clock() const noexcept)() { return clock_.load(std::memory_order_relaxed); }
+  MonotonicClock clock() const noexcept { return clock_.load(std::memory_order_relaxed); }
   // For tests.
-  void set_clock(MonotonicTime (*clock)()) noexcept { clock_.store(clock); }
+  void set_clock(MonotonicClock clock) noexcept { clock_.store(clock); }
   const OpmuxHost* host() const noexcept { return host_; }
 
  private:
@@ -226,7 +226,7 @@ class Registry {
   std::map<std::string, std::uint32_t> counters_by_name_;
   std::vector<std::string> counter_providers_;
   std::deque<BindingRecord> records_;  // by counter
-  std::atomic<MonotonicTime (*)()> clock_{&std::chrono::steady_clock::now};
+  std::atomic<MonotonicClock> clock_{&std::chrono::steady_clock::now};
 };
 
 namespace detail {

@@ -74,6 +74,12 @@ bool is_prepared(const Preparation& preparation, const RoutePolicy& wanted) {
   return true;
 }
 
+// What the configuration says; prepare() tells what is wrong with it.
+bool starts_in_background(const Options& options) {
+  const Result<Config> config = load_config(options.config_file);
+  return config.ok() && config->start == Start::kBackground;
+}
+
 }  // namespace
 
 // One change: who makes it, how long it took and what came of it.
@@ -152,17 +158,18 @@ Runtime::State::State(Options options)
 
 Runtime::State::~State() { service_.stop(); }
 
-bool Runtime::State::is_watching() const { return options_.watch.value_or(false); }
+bool Runtime::State::is_watching() const { return is_watching_; }
 
 Status Runtime::State::open() {
   Change change(*this, "open");
-  const bool in_background = options_.background.value_or(false);
+  const bool in_background = options_.background.value_or(starts_in_background(options_));
   // What is wrong with an open is told by open itself.
   StatusOr<std::unique_ptr<Preparation>> made =
       prepare(options_, in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll,
               registry_, this);
   if (!made.ok()) return made.status();
   std::shared_ptr<const Preparation> preparation = std::move(*made);
+  is_watching_ = options_.watch.value_or(preparation->config.watch);
   Status status = change.run([&] {
     const Preparation& alias = *preparation;
     publish(preparation, {preparation, alias.policy.get()}, change.report);

@@ -60,7 +60,8 @@ struct Runtime::State {
   void watch_files(const Preparation* refused);
   void set_ready(const Status& status);
 
-  Options options_;  // the routes are guarded by change_mutex_, the rest does not change
+  bool is_watching_ = false;  // set by open()
+  Options options_;           // the routes are guarded by change_mutex_, the rest does not change
   Registry& registry_;
 
   std::mutex change_mutex_;

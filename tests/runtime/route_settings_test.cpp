@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/fakes/fakes.hpp"
 #include "tests/runtime/world.hpp"
 
@@ -181,6 +184,21 @@ TEST_F(RouteSettingsTest, ASettingThatChangesIsPublishedByAReload) {
   ASSERT_TRUE(runtime.reload().ok());
   EXPECT_EQ(served_by(runtime), "native");
   EXPECT_EQ(runtime.report().generation, 2U);
+}
+
+TEST_F(RouteSettingsTest, TheConfigurationMayStartInTheBackgroundAndAskToBeWatched) {
+  install("acme", 90);
+  const std::string file = "config/opmux/opmux.yaml";
+  world_.folder().write(file, "config: 1\nstart: background\nwatch: true\n");
+  StatusOr<Runtime> runtime = Runtime::open(world_.options());
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  ASSERT_TRUE(runtime->wait_ready(std::chrono::seconds(20)).ok());
+  EXPECT_EQ(served_by(*runtime), "acme");
+  EXPECT_EQ(runtime->report().history.at(1).trigger, "background");
+  world_.folder().write(file, "config: 1\nwatch: true\nroutes: {silu_and_mul: [native]}\n");
+  for (int tries = 0; tries < 500 && served_by(*runtime) != "native"; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(served_by(*runtime), "native");
 }
 
 TEST_F(RouteSettingsTest, ARequirementThatChangesIsPublishedByAReload) {
