@@ -33,6 +33,7 @@ Options runtime_options(const CommonOptions& common) {
   options.environments = common.environments;
   options.manifests = common.manifests;
   options.config_file = common.config_file;
+  options.lock_file = common.lock_file;
   if (common.strict) options.strict = true;
   options.use_cache = !common.no_cache;
   if (::isatty(STDERR_FILENO) == 1)
@@ -51,7 +52,7 @@ int open_failed(const Status& status, bool json) {
   if (rejection == nullptr) return kFinding;
   // What was typed or set, rather than what a file holds.
   for (const char* rule : {"config.missing", "config.unknown_variable", "config.variable_form",
-                           "discovery.bad_environment", "manifest.missing"})
+                           "discovery.bad_environment", "manifest.missing", "lock.missing"})
     if (rejection->rule == rule) return kUsage;
   return kFinding;
 }
@@ -158,19 +159,29 @@ int dispatch(int argc, char** argv) {
   app.footer("Exit codes: 0 fine, 1 a finding, 2 wrong usage. Manual: docs/opmux.1.md");
 
   CommonOptions common;
+  std::string locked;
   std::function<int()> command;
   const auto add = [&](const char* name, const char* description) {
     CLI::App* sub = app.add_subcommand(name, description);
     add_common(*sub, common);
     return sub;
   };
+  const auto add_lockable = [&](const char* name, const char* description) {
+    CLI::App* sub = add(name, description);
+    // A flag, so that it takes no word that follows it.
+    sub->add_flag("--locked{opmux.lock}", locked,
+                  "Refuse whatever differs from a lock: --locked=FILE, by default opmux.lock")
+        ->group("Common options");
+    return sub;
+  };
 
-  add("list", "List operators, who serves them, and why others do not")->callback([&] {
+  add_lockable("list", "List operators, who serves them, and why others do not")->callback([&] {
     command = [&] { return list(common); };
   });
 
   std::string operator_name;
-  CLI::App* explain_command = add("explain", "Tell everything about the route of one operator");
+  CLI::App* explain_command =
+      add_lockable("explain", "Tell everything about the route of one operator");
   explain_command->add_option("operator", operator_name, "Its name, overload included")
       ->type_name("OPERATOR")
       ->required();
@@ -189,7 +200,8 @@ int dispatch(int argc, char** argv) {
       [&] { command = [&] { return validate(common, manifest_files, stub_driver); }; });
 
   RunOptions run_options;
-  CLI::App* run_command = add("run", "Call an operator on the example inputs of its declaration");
+  CLI::App* run_command =
+      add_lockable("run", "Call an operator on the example inputs of its declaration");
   run_command->add_option("operator", run_options.operator_name, "Its name, overload included")
       ->type_name("OPERATOR")
       ->required();
@@ -218,12 +230,29 @@ int dispatch(int argc, char** argv) {
       ->capture_default_str();
   run_command->callback([&] { command = [&] { return run(common, run_options); }; });
 
-  add("doctor", "Look for what is wrong, and say what to do")->callback([&] {
+  LockOptions lock_options;
+  CLI::App* lock_command =
+      add("lock", "Write down what serves here, or compare with what was written down");
+  lock_command
+      ->add_option("--output", lock_options.file, "The lock to write, or with --check to compare")
+      ->check(kNotEmpty)
+      ->type_name("FILE")
+      ->capture_default_str();
+  CLI::Option* check =
+      lock_command->add_flag("--check", lock_options.check, "Only tell what differs from the lock");
+  lock_command
+      ->add_flag("--update", lock_options.update,
+                 "Replace a lock that is there, and tell what that accepts")
+      ->excludes(check);
+  lock_command->add_flag("--stub-driver", lock_options.stub_driver,
+                         "Check CUDA libraries with a stub libcuda.so.1, without a GPU");
+  lock_command->callback([&] { command = [&] { return lock(common, lock_options); }; });
+
+  add_lockable("doctor", "Look for what is wrong, and say what to do")->callback([&] {
     command = [&] { return doctor(common); };
   });
-  add("demo", "Show the routes, call the native operators and check their numbers")->callback([&] {
-    command = [&] { return demo(common); };
-  });
+  add_lockable("demo", "Show the routes, call the native operators and check their numbers")
+      ->callback([&] { command = [&] { return demo(common); }; });
 
   std::string rule_id;
   bool markdown = false;
@@ -245,6 +274,7 @@ int dispatch(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return wrong_usage(app, words, error);
   }
+  if (!locked.empty()) common.lock_file = locked;
   // A library of a drop-in folder must lie below it after links are resolved, which takes a whole
   // path.
   for (std::vector<std::filesystem::path>* paths : {&common.manifests, &manifest_files})

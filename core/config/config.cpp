@@ -33,8 +33,9 @@ const std::vector<std::string>& log_levels() {
 
 const std::vector<std::string>& known_variables() {
   static const std::vector<std::string> names{
-      "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS", "OPMUX_STRICT",
-      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS"};
+      "OPMUX_CONFIG",    "OPMUX_ENVIRONMENTS",   "OPMUX_MANIFESTS",
+      "OPMUX_STRICT",    "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",
+      "OPMUX_CACHE_DIR", "OPMUX_THREADS",        "OPMUX_LOCK"};
   return names;
 }
 
@@ -78,17 +79,18 @@ class ConfigReader {
 
   void read() {
     if (!yaml::is_map(root_, "the configuration", errors_) || !check_version()) return;
-    const MapReader map{
-        root_,
-        "the configuration",
-        {"config", "environments", "manifests", "routes", "strict", "probe", "log", "threads"},
-        errors_};
+    const MapReader map{root_,
+                        "the configuration",
+                        {"config", "environments", "manifests", "routes", "strict", "probe", "log",
+                         "threads", "lock"},
+                        errors_};
     config_.environments = read_paths(map, "environments");
     config_.manifests = read_paths(map, "manifests");
     if (const Node* routes = map.find("routes")) read_routes(*routes);
     config_.strict = map.boolean("strict").value_or(false);
     if (const Node* probe = map.find("probe")) read_probe(*probe);
     if (const Node* level = map.find("log")) read_log(*level);
+    if (const Node* lock = map.find("lock")) config_.lock_file = read_path(*lock, "lock", "a file");
     config_.threads = static_cast<int>(map.integer("threads", 0, kMostThreads).value_or(0));
   }
 
@@ -118,17 +120,20 @@ class ConfigReader {
       wrong_form(*list, in_quotes(key) + ": a list of folders");
       return paths;
     }
-    for (const Node& item : list->items) {
-      const auto text = yaml::read_text(item, in_quotes(key), errors_);
-      if (!text) continue;
-      if (text->empty() || text->front() == '~') {
-        wrong_form(item, in_quotes(key) + ": a folder, absolute or relative to this file",
-                   text->empty() ? std::string{} : "Write the path out; ~ is not expanded.");
-        continue;
-      }
-      paths.push_back((config_.file.parent_path() / *text).lexically_normal());
-    }
+    for (const Node& item : list->items)
+      if (auto path = read_path(item, key, "a folder")) paths.push_back(*std::move(path));
     return paths;
+  }
+
+  std::optional<fs::path> read_path(const Node& node, const char* key, const std::string& what) {
+    const auto text = yaml::read_text(node, in_quotes(key), errors_);
+    if (!text) return std::nullopt;
+    if (text->empty() || text->front() == '~') {
+      wrong_form(node, in_quotes(key) + ": " + what + ", absolute or relative to this file",
+                 text->empty() ? std::string{} : "Write the path out; ~ is not expanded.");
+      return std::nullopt;
+    }
+    return (config_.file.parent_path() / *text).lexically_normal();
   }
 
   void read_routes(const Node& routes) {
@@ -268,6 +273,11 @@ Check apply_variables(Config& config) {
     config.cache_folder = variable_path(*value);
     if (!config.cache_folder)
       return bad_variable("OPMUX_CACHE_DIR", "a folder, not beginning with ~", *value);
+  }
+  if (const auto value = environment_variable("OPMUX_LOCK")) {
+    config.lock_file = variable_path(*value);
+    if (!config.lock_file)
+      return bad_variable("OPMUX_LOCK", "a file, not beginning with ~", *value);
   }
   if (const auto value = environment_variable("OPMUX_THREADS")) {
     const auto threads = parse_count(*value, kMostThreads);

@@ -32,6 +32,7 @@ struct Config {
   std::chrono::milliseconds probe_deadline{10000};
   std::string log_level;                              // empty: default
   std::optional<std::filesystem::path> cache_folder;  // OPMUX_CACHE_DIR
+  std::optional<std::filesystem::path> lock_file;     // OPMUX_LOCK
   int threads = 0;  // OPMUX_THREADS: native CPU threads, 0 for all cores
 };
 

@@ -251,6 +251,8 @@ struct ManifestSet {
     std::filesystem::path path;
     std::filesystem::path folder;
     std::string state;  // "read", "rejected", "masked by PATH", "hidden by PATH", …
+    std::string name;    // inside its folder, as masks name it
+    std::string sha256;  // of what was read
   };
   std::vector<File> files;  // every file seen, in search order, for the report
 

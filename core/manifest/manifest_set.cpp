@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/hash.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/manifest/reading.hpp"
@@ -77,7 +78,8 @@ class SetReader {
   };
 
   std::size_t add_file(const fs::path& path, const fs::path& folder, std::string state) {
-    set_.files.push_back({path, folder, std::move(state)});
+    set_.files.push_back(
+        {path, folder, std::move(state), mask_key(path.lexically_relative(folder)), {}});
     return set_.files.size() - 1;
   }
 
@@ -173,7 +175,10 @@ class SetReader {
   }
 
   void read_first_pass(Candidate& candidate) {
-    Result<yaml::Node> root = yaml::read(candidate.path);
+    Result<std::string> text = yaml::read_text_file(candidate.path);
+    Result<yaml::Node> root = text.ok() ? yaml::parse(*text, candidate.path)
+                                        : Result<yaml::Node>(std::move(text).rejection());
+    if (text.ok()) set_.files[candidate.file].sha256 = sha256(*text);
     if (!root.ok()) {
       candidate.errors.add(std::move(root).rejection());
       candidate.refused = true;

@@ -27,6 +27,9 @@ class RoutePolicy {
   // manifest set's order.
   std::vector<std::size_t> load_order() const;
 
+  // In ascending precedence.
+  const std::vector<RouteRule>& rules() const { return rules_; }
+
   // Names in rules that mean nothing: unknown providers, patterns that match no operator. `file` is
   // the configuration.
   std::vector<Rejection> unknown_names(const std::string& file) const;

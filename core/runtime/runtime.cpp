@@ -14,6 +14,7 @@
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/locations.hpp"
+#include "core/runtime/locking.hpp"
 #include "core/runtime/native.hpp"
 #include "core/runtime/state.hpp"
 
@@ -60,6 +61,7 @@ Options with_absolute_paths(Options options) {
   for (fs::path& folder : options.environments) folder = fs::absolute(folder);
   for (fs::path& folder : options.manifests) folder = fs::absolute(folder);
   for (fs::path& file : options.manifest_files) file = fs::absolute(file);
+  if (options.lock_file) options.lock_file = fs::absolute(*options.lock_file);
   if (options.config_file) options.config_file = fs::absolute(*options.config_file);
   return options;
 }
@@ -214,10 +216,25 @@ StatusOr<Runtime> Runtime::open_unguarded(const Options& options) {
   if (!cache.empty()) context.module_folders.push_back(cache / "modules");
   if (options.use_cache) context.cache_folder = cache;
   state->plan = make_plan(context, state->policy->routed());
+  std::optional<LockedOpening> locked;
+  std::optional<fs::path> lock_file = options.lock_file;
+  // Someone who only looks must be able to see what differs.
+  if (!lock_file && options.load) lock_file = state->config.lock_file;
+  if (lock_file) {
+    if (!state->manifests.rejections.empty()) return invalid(state->manifests.rejections.front());
+    StatusOr<LockedOpening> begun = LockedOpening::begin(
+        *lock_file, lock_context(*state, [&](const std::string& text) { say(options, text); }));
+    if (!begun.ok()) return begun.status();
+    locked = std::move(*begun);
+  }
   probe_plan(*state, context, options);
 
   state->verdicts =
       decide({&state->manifests, &state->plan, &state->findings, &state->host, native->module});
+  if (locked) {
+    Status unlocked = locked->finish(lock_context(*state, {}), state->verdicts, state->findings);
+    if (!unlocked.ok()) return unlocked;
+  }
   state->registry =
       &Registry::create(state->manifests.declarations, state->verdicts.size(), state->rejections);
   if (options.load && !state->load_set.libraries.empty()) say(options, "loading providers");

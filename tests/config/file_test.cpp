@@ -40,7 +40,8 @@ TEST(ConfigFile, EveryKeyIsRead) {
       "strict: true\n"
       "probe: {deadline: 500ms}\n"
       "log: debug\n"
-      "threads: 8\n");
+      "threads: 8\n"
+      "lock: opmux.lock\n");
   EXPECT_EQ(config.file, kFile);
   EXPECT_EQ(config.environments,
             (std::vector<std::filesystem::path>{"/opt/torch-env", "/etc/venv"}));
@@ -55,6 +56,7 @@ TEST(ConfigFile, EveryKeyIsRead) {
   EXPECT_EQ(config.probe_deadline, milliseconds{500});
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.threads, 8);
+  EXPECT_EQ(config.lock_file, std::filesystem::path{"/etc/opmux/opmux.lock"});
   EXPECT_FALSE(config.cache_folder);
 }
 
@@ -114,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"config: 2\nnew: 1\n", "config.version", "1:9", "`config: 1`", "`2`"},
         FaultCase{"config: 1\nroute: {}\n", "yaml.unknown_key", "2:1",
                   "a key of the configuration: config, environments, manifests, routes, strict, "
-                  "probe, log, threads",
+                  "probe, log, threads, lock",
                   "`route`"},
         FaultCase{"config: 1\nstrict: yes\n", "yaml.wrong_form", "2:9",
                   "`strict`: true or false, without quotes", "`yes`"},

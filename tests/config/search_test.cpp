@@ -131,6 +131,7 @@ TEST_F(Search, VariablesOverrideTheFile) {
   set("OPMUX_LOG", "error");
   set("OPMUX_CACHE_DIR", "/var/cache/opmux");
   set("OPMUX_THREADS", "7");
+  set("OPMUX_LOCK", "opmux.lock");
   fs::current_path(root_);
   const Config config = load(file);
   EXPECT_EQ(config.environments, (std::vector<fs::path>{"/opt/one", "/opt/two"}));
@@ -140,6 +141,7 @@ TEST_F(Search, VariablesOverrideTheFile) {
   EXPECT_EQ(config.log_level, "error");
   EXPECT_EQ(config.cache_folder, fs::path{"/var/cache/opmux"});
   EXPECT_EQ(config.threads, 7);
+  EXPECT_EQ(config.lock_file, root_ / "opmux.lock");
 }
 
 TEST_F(Search, EmptyVariablesCountAsUnset) {
@@ -155,7 +157,7 @@ TEST_F(Search, AnUnknownVariableNamesTheNearest) {
   EXPECT_EQ(rejection.subject, "OPMUX_STRCT");
   EXPECT_EQ(rejection.expected,
             "one of OPMUX_CONFIG, OPMUX_ENVIRONMENTS, OPMUX_MANIFESTS, OPMUX_STRICT, "
-            "OPMUX_PROBE_DEADLINE, OPMUX_LOG, OPMUX_CACHE_DIR, OPMUX_THREADS");
+            "OPMUX_PROBE_DEADLINE, OPMUX_LOG, OPMUX_CACHE_DIR, OPMUX_THREADS, OPMUX_LOCK");
   EXPECT_EQ(rejection.hint, "Did you mean `OPMUX_STRICT`?");
 }
 
@@ -190,6 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
                     VariableCase{"OPMUX_MANIFESTS", "~/kernels",
                                  "folders, separated by colons, none empty or beginning with ~"},
                     VariableCase{"OPMUX_CACHE_DIR", "~/cache", "a folder, not beginning with ~"},
+                    VariableCase{"OPMUX_LOCK", "~/opmux.lock", "a file, not beginning with ~"},
                     VariableCase{"OPMUX_CONFIG", "~/opmux.yaml", "a file, not beginning with ~"}));
 
 }  // namespace

@@ -25,6 +25,9 @@
 
 namespace opmux {
 
+// Gets one line per slow step, on the calling thread.
+using Progress = std::function<void(const std::string&)>;
+
 struct Options {
   // Python environments, searched in order as sys.path is. Empty: the configuration's, else the
   // process's own.
@@ -44,13 +47,15 @@ struct Options {
   // Lets the probe use a stub libcuda.so.1. Bindings found usable with it are reported and never
   // callable.
   bool stub_driver = false;
+  // opmux.lock: whatever differs from it is an error of open(), which says what, before anything is
+  // loaded into this process. None: the configuration's, where `load` is true.
+  std::optional<std::filesystem::path> lock_file;
   // False: only report; no provider library is mapped into this process and nothing but native is
   // callable.
   bool load = true;
   // False: probe again whatever the cache says.
   bool use_cache = true;
-  // One line per slow step; may be empty. Called on the opening thread.
-  std::function<void(const std::string&)> progress;
+  Progress progress;  // may be empty
 };
 
 // A value or the Status that says why there is none.
@@ -98,6 +103,14 @@ class OPMUX_API Runtime {
 
   // A consistent picture of one generation, with the counters of all threads.
   Report report() const;
+
+  // Writes opmux.lock: what this runtime found usable, with the SHA-256 of every file. Hashes some
+  // hundred megabytes. Fails when a manifest was refused or a file cannot be read; an earlier lock
+  // is then untouched.
+  Status write_lock(const std::filesystem::path& file, const Progress& progress = {}) const;
+  // What differs from a lock, one rejection per drift; empty: nothing.
+  StatusOr<std::vector<Rejection>> compare_lock(const std::filesystem::path& file,
+                                                const Progress& progress = {}) const;
 
   // Memory and streams of a device through a mapped plugin module, for tools; null when none offers
   // them.
