@@ -25,6 +25,7 @@ struct CommonOptions {
   std::vector<std::filesystem::path> manifests;
   std::optional<std::filesystem::path> config_file;
   std::optional<std::filesystem::path> lock_file;  // --locked
+  Trust trust = Trust::kLax;
   bool strict = false;
   bool json = false;
   bool no_cache = false;

@@ -33,6 +33,7 @@ Options runtime_options(const CommonOptions& common) {
   options.environments = common.environments;
   options.manifests = common.manifests;
   options.config_file = common.config_file;
+  options.trust = common.trust;
   options.lock_file = common.lock_file;
   if (common.strict) options.strict = true;
   options.use_cache = !common.no_cache;
@@ -96,6 +97,15 @@ void add_common(CLI::App& app, CommonOptions& common) {
       ->type_name("DIR")
       ->allow_extra_args(false)
       ->check(kNotEmpty)
+      ->group("Common options");
+  app.add_option_function<std::string>(
+         "--trust",
+         [&common](const std::string& word) {
+           if (word == "strict") common.trust = Trust::kStrict;
+         },
+         "What to do about files that others could change: lax warns, strict refuses")
+      ->type_name("lax|strict")
+      ->check(CLI::IsMember({"lax", "strict"}))
       ->group("Common options");
   app.add_flag("--strict", common.strict, "Make every fallback an error")->group("Common options");
   app.add_flag("--json", common.json, "Print JSON")->group("Common options");
@@ -265,6 +275,8 @@ int dispatch(int argc, char** argv) {
     command = [&] { return version(common.json); };
   });
 
+  for (const std::string& name : ignored_variables("OPMUX_"))
+    print_error(name + " is ignored: this process has privileges that its user does not have");
   // The command tells what it finds itself; the log would say it a second time.
   if (!environment_variable("OPMUX_LOG")) log::set_level(log::Level::kOff);
   const std::vector<std::string> words(argv + 1, argv + argc);

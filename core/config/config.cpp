@@ -24,6 +24,7 @@ using yaml::Node;
 
 constexpr int kMostThreads = 4096;
 constexpr const char* kDurationForm = "a duration such as 500ms, 10s or 2m, at most 1h in all";
+constexpr const char* kTrustForm = "lax or strict";
 constexpr const char* kLogForm = "one of trace, debug, info, warn, error, off";
 
 const std::vector<std::string>& log_levels() {
@@ -33,9 +34,9 @@ const std::vector<std::string>& log_levels() {
 
 const std::vector<std::string>& known_variables() {
   static const std::vector<std::string> names{
-      "OPMUX_CONFIG",    "OPMUX_ENVIRONMENTS",   "OPMUX_MANIFESTS",
-      "OPMUX_STRICT",    "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",
-      "OPMUX_CACHE_DIR", "OPMUX_THREADS",        "OPMUX_LOCK"};
+      "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS", "OPMUX_STRICT",
+      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS",
+      "OPMUX_LOCK",           "OPMUX_TRUST"};
   return names;
 }
 
@@ -70,6 +71,12 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
   return std::chrono::milliseconds{*count * unit};
 }
 
+std::optional<Trust> parse_trust(std::string_view word) {
+  if (word == "lax") return Trust::kLax;
+  if (word == "strict") return Trust::kStrict;
+  return std::nullopt;
+}
+
 // ---- the file ----
 
 class ConfigReader {
@@ -82,7 +89,7 @@ class ConfigReader {
     const MapReader map{root_,
                         "the configuration",
                         {"config", "environments", "manifests", "routes", "strict", "probe", "log",
-                         "threads", "lock"},
+                         "threads", "lock", "trust"},
                         errors_};
     config_.environments = read_paths(map, "environments");
     config_.manifests = read_paths(map, "manifests");
@@ -90,6 +97,7 @@ class ConfigReader {
     config_.strict = map.boolean("strict").value_or(false);
     if (const Node* probe = map.find("probe")) read_probe(*probe);
     if (const Node* level = map.find("log")) read_log(*level);
+    if (const Node* trust = map.find("trust")) read_trust(*trust);
     if (const Node* lock = map.find("lock")) config_.lock_file = read_path(*lock, "lock", "a file");
     config_.threads = static_cast<int>(map.integer("threads", 0, kMostThreads).value_or(0));
   }
@@ -179,6 +187,16 @@ class ConfigReader {
       wrong_form(*map.find("deadline"), std::string{"`deadline`: "} + kDurationForm);
   }
 
+  void read_trust(const Node& node) {
+    const auto word = yaml::read_text(node, "`trust`", errors_);
+    if (!word) return;
+    if (const auto trust = parse_trust(*word)) {
+      config_.trust = *trust;
+    } else {
+      wrong_form(node, std::string{"`trust`: "} + kTrustForm);
+    }
+  }
+
   void read_log(const Node& node) {
     const auto level = yaml::read_text(node, "`log`", errors_);
     if (!level) return;
@@ -220,6 +238,7 @@ Rejection bad_variable(const char* name, std::string expected, const std::string
 Check check_variable_names() {
   for (const auto& [name, value] : environment_variables_with_prefix("OPMUX_")) {
     const std::vector<std::string>& known = known_variables();
+    if (value.empty()) log::info(name + " is set but empty: it counts as unset");
     if (value.empty() || std::find(known.begin(), known.end(), name) != known.end()) continue;
     return reject(rules::kConfigUnknownVariable, printable(name), "one of " + join(known, ", "),
                   in_quotes(name), yaml::nearest_hint(name, known));
@@ -279,6 +298,11 @@ Check apply_variables(Config& config) {
     if (!config.lock_file)
       return bad_variable("OPMUX_LOCK", "a file, not beginning with ~", *value);
   }
+  if (const auto value = environment_variable("OPMUX_TRUST")) {
+    const auto trust = parse_trust(*value);
+    if (!trust) return bad_variable("OPMUX_TRUST", kTrustForm, *value);
+    config.trust = std::max(config.trust, *trust);  // the stricter of the two
+  }
   if (const auto value = environment_variable("OPMUX_THREADS")) {
     const auto threads = parse_count(*value, kMostThreads);
     if (!threads)
@@ -328,6 +352,8 @@ Result<Config> parse_config(const std::string& text, const std::filesystem::path
 }
 
 Result<Config> load_config(const std::optional<std::filesystem::path>& explicit_file) {
+  for (const std::string& name : ignored_variables("OPMUX_"))
+    log::warn(name + " is ignored: this process has privileges that its user does not have");
   if (Check bad = check_variable_names()) return *std::move(bad);
   Result<Found> found = find_file(explicit_file);
   if (!found.ok()) return std::move(found).rejection();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/files.hpp"
 #include "core/base/result.hpp"
 #include "core/discovery/discovery.hpp"
 #include "opmux/plugin.h"
@@ -25,8 +26,13 @@ enum class Visibility { kLocal, kGlobal };
 // text, and loader.changed when another file stood under this path when it was mapped. What a
 // library's constructors do to the floating-point environment, the locale and the handlers of
 // common signals is undone and logged.
+//
+// With `checked`, the file that was checked under this path: rule loader.changed when the path is
+// another file now, or when another one was mapped, which is found out afterwards from the kernel's
+// own table; its constructors have then run, and it stays mapped unused.
 Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
-                          Visibility visibility = Visibility::kLocal);
+                          Visibility visibility = Visibility::kLocal,
+                          const FileIdentity* checked = nullptr);
 
 // libtorch by absolute path, once per process: libc10, libtorch_cpu, libtorch, and, when
 // `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build
@@ -55,7 +61,8 @@ struct PluginModule {
 
 // Maps the module and shakes hands. Rules loader.open_failed, loader.no_entry, loader.abi,
 // loader.module_refused.
-Result<PluginModule> open_module(const std::filesystem::path& path);
+Result<PluginModule> open_module(const std::filesystem::path& path,
+                                 const FileIdentity* checked = nullptr);
 // The same handshake with an entry point that is linked in.
 Result<PluginModule> open_linked_module(OpmuxPluginOpen entry, const std::string& name);
 

@@ -187,8 +187,8 @@ bool lives_in(void* symbol, void* handle) {
 
 }  // namespace
 
-Result<PluginModule> open_module(const std::filesystem::path& path) {
-  Result<void*> mapped = map_library(path, BindingMode::kNow);
+Result<PluginModule> open_module(const std::filesystem::path& path, const FileIdentity* checked) {
+  Result<void*> mapped = map_library(path, BindingMode::kNow, Visibility::kLocal, checked);
   if (!mapped.ok()) return std::move(mapped).rejection();
   const std::string subject = printable(path.native());
   void* const symbol = dlsym(*mapped, OPMUX_PLUGIN_ENTRY);

@@ -254,7 +254,8 @@ void expect_distinct(const Items& items, const char* place, Label label) {
 
 void check_references(const Lock& lock) {
   std::set<std::string> labels;
-  for (const File& file : lock.files) labels.insert(file.role + " " + label_of(file));
+  for (const File& file : lock.files)
+    labels.insert(std::string(file.role).append(" ").append(label_of(file)));
   for (const Binding& binding : lock.bindings) {
     for (const auto& [role, label] :
          {std::pair<std::string, std::string>{"library", binding.library},

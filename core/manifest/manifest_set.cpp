@@ -12,6 +12,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/base/trust.hpp"
 #include "core/manifest/reading.hpp"
 
 namespace opmux {
@@ -59,6 +60,7 @@ class SetReader {
  public:
   ManifestSet read(const ManifestSources& sources) {
     std::size_t level = 0;
+    trust_ = sources.trust;
     for (const fs::path& file : sources.files) add_named_file(file);
     for (const fs::path& folder : sources.folders) add_folder(folder, ++level, false);
     for (const fs::path& folder : sources.declaration_folders) add_folder(folder, ++level, true);
@@ -154,6 +156,11 @@ class SetReader {
                  fs::exists(folder, error) ? "another kind of file" : "nothing"));
       return;
     }
+    // What it would mask counts no more than what it says.
+    if (Check refused = require_trust(folder, trust_)) {
+      set_.rejections.push_back(*std::move(refused));
+      return;
+    }
     std::vector<std::pair<std::string, Mask>> own;
     for (const fs::path& relative : list(folder, {})) {
       const fs::path path = folder / relative;
@@ -175,6 +182,11 @@ class SetReader {
   }
 
   void read_first_pass(Candidate& candidate) {
+    if (Check refused = require_trust(candidate.path, trust_)) {
+      candidate.errors.add(*std::move(refused));
+      candidate.refused = true;
+      return;
+    }
     Result<std::string> text = yaml::read_text_file(candidate.path);
     Result<yaml::Node> root = text.ok() ? yaml::parse(*text, candidate.path)
                                         : Result<yaml::Node>(std::move(text).rejection());
@@ -293,6 +305,7 @@ class SetReader {
         [&](const Manifest& left, const Manifest& right) { return order(left) < order(right); });
   }
 
+  Trust trust_ = Trust::kLax;
   ManifestSet set_;
   std::vector<std::unique_ptr<Candidate>> candidates_;  // by precedence, then name
   std::map<std::string, Mask> masks_;                   // of the folders so far

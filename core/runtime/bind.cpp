@@ -72,7 +72,8 @@ class Mapper {
       return known->second;
     Check torch = provider.uses_torch ? preload() : std::nullopt;
     Result<PluginModule> module =
-        torch ? Result<PluginModule>(std::move(*torch)) : open_module(provider.module);
+        torch ? Result<PluginModule>(std::move(*torch))
+              : open_module(provider.module, plan_.checked_file(provider.module));
     if (module.ok()) opened_.push_back(*module);
     return modules_.emplace(provider.module, std::move(module)).first->second;
   }
@@ -131,7 +132,8 @@ class Mapper {
       if (Check python = preload_python_once()) return *std::move(python);
     }
     Result<void*> mapped =
-        map_library(verdict.library->path, lazy ? BindingMode::kLazy : BindingMode::kNow);
+        map_library(verdict.library->path, lazy ? BindingMode::kLazy : BindingMode::kNow,
+                    Visibility::kLocal, plan_.checked_file(verdict.library->path));
     if (!mapped.ok()) return mapped;
     for (const std::string& name : namespaces)
       defined_namespaces().by_name[name].insert(verdict.library->path);

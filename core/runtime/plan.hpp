@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/discovery/discovery.hpp"
 #include "core/manifest/manifest.hpp"
 #include "core/probe/probe.hpp"
+#include "opmux/trust.hpp"
 
 namespace opmux {
 
@@ -72,12 +74,22 @@ struct PlanContext {
   const HostFacts* host = nullptr;
   std::vector<std::filesystem::path> module_folders;
   std::filesystem::path cache_folder;  // empty: no cache
+  Trust trust = Trust::kLax;           // strict: what others could change is rejected
 };
 
 struct Plan {
   const ManifestSet* manifests = nullptr;
   std::vector<ProviderPlan> providers;  // in the order of the manifest set
   std::optional<TorchInstallation> torch;
+  // With strict trust or under a lock: the library or module that was checked, which what is mapped
+  // is compared with.
+  std::map<std::filesystem::path, FileIdentity> checked_files;
+
+  // Null: nothing to compare with.
+  const FileIdentity* checked_file(const std::filesystem::path& path) const {
+    const auto found = checked_files.find(path);
+    return found == checked_files.end() ? nullptr : &found->second;
+  }
 };
 
 // `routed`, parallel to the manifest set's providers, says which a route names; the others are not

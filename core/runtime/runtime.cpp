@@ -13,6 +13,7 @@
 #include "core/base/own_file.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/base/trust.hpp"
 #include "core/runtime/locations.hpp"
 #include "core/runtime/locking.hpp"
 #include "core/runtime/native.hpp"
@@ -68,6 +69,7 @@ Options with_absolute_paths(Options options) {
 
 ManifestSources manifest_sources(const Options& options, const Config& config) {
   ManifestSources sources;
+  sources.trust = config.trust;
   const fs::path shipped = shipped_manifest_folder();
   if (!options.manifest_files.empty()) {
     sources.files = options.manifest_files;
@@ -86,10 +88,29 @@ ManifestSources manifest_sources(const Options& options, const Config& config) {
 }
 
 EnvironmentSearch search_environments(const Options& options, const Config& config) {
-  if (!options.environments.empty())
-    return find_environments(options.environments, "--environment");
-  if (!config.environments.empty()) return find_environments(config.environments, "config");
-  return find_environments({}, "");
+  EnvironmentSearch search =
+      !options.environments.empty()  ? find_environments(options.environments, "--environment")
+      : !config.environments.empty() ? find_environments(config.environments, "config")
+                                     : find_environments({}, "");
+  // What their metadata says decides which files are loaded.
+  for (PythonEnvironment& environment : search.environments) {
+    std::erase_if(environment.site_packages, [&](const fs::path& folder) {
+      Check untrusted = require_trust(folder, config.trust);
+      if (untrusted) search.rejections.push_back(*untrusted);
+      return untrusted.has_value();
+    });
+  }
+  return search;
+}
+
+// The folder of caches, empty for none: with strict trust one that others could change is not used.
+fs::path cache_folder(const Config& config, std::vector<Rejection>& rejections) {
+  const fs::path folder = config.cache_folder.value_or(user_cache_folder());
+  if (folder.empty()) return folder;
+  Check untrusted = require_trust(existing_part(folder), config.trust);
+  if (!untrusted) return folder;
+  rejections.push_back(*std::move(untrusted));
+  return {};
 }
 
 std::vector<RouteRule> route_rules(const Options& options, const Config& config) {
@@ -117,10 +138,12 @@ bool adds_a_library(const LoadSet& load_set, const LoadSet& known) {
 
 // Probes the load set; libraries whose first candidate fails fall back to their next one, until
 // nothing changes.
-void probe_plan(Runtime::State& state, const PlanContext& context, const Options& options) {
+void probe_plan(Runtime::State& state, const PlanContext& context, const Options& options,
+                const fs::path& findings_cache, bool verify_content) {
   ProbeOptions probe_options;
   probe_options.deadline = state.config.probe_deadline;
-  probe_options.cache_folder = context.cache_folder;
+  probe_options.cache_folder = findings_cache;
+  probe_options.verify_content = verify_content;
   probe_options.progress = [&](const std::string& text) { say(options, text); };
   const std::vector<std::size_t> order = state.policy->load_order();
   int probes = 0;
@@ -172,6 +195,12 @@ StatusOr<Runtime> Runtime::open_unguarded(const Options& options) {
   if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
   Result<Config> config = load_config(options.config_file);
   if (!config.ok()) return invalid(config.rejection());
+  config->trust = std::max(config->trust, options.trust);
+  if (!config->file.empty()) {
+    if (Check untrusted = require_trust(config->file, config->trust)) return invalid(*untrusted);
+  }
+  if (Check untrusted = require_trust(find_probe_executable(), config->trust))
+    return invalid(*untrusted);
 
   auto state = std::make_unique<State>();
   state->config = std::move(*config);
@@ -199,6 +228,12 @@ StatusOr<Runtime> Runtime::open_unguarded(const Options& options) {
   }
   state->environments = search_environments(options, state->config);
   state->host = read_host_facts();
+  if (!state->host.driver.empty()) {
+    if (Check untrusted = require_trust(state->host.driver, state->config.trust)) {
+      state->rejections.push_back(*std::move(untrusted));
+      state->host.driver.clear();
+    }
+  }
   if (options.stub_driver) {
     state->host.stub_driver = find_stub_driver();
     if (state->host.stub_driver.empty()) {
@@ -211,10 +246,13 @@ StatusOr<Runtime> Runtime::open_unguarded(const Options& options) {
   context.manifests = &state->manifests;
   context.environments = &state->environments;
   context.host = &state->host;
-  const fs::path cache = state->config.cache_folder.value_or(user_cache_folder());
+  const bool is_strict_trust = state->config.trust == Trust::kStrict;
+  context.trust = state->config.trust;
+  const fs::path cache = cache_folder(state->config, state->rejections);
   context.module_folders = {module_folder()};
   if (!cache.empty()) context.module_folders.push_back(cache / "modules");
-  if (options.use_cache) context.cache_folder = cache;
+  // Outcomes of byte checks are kept by identity alone; with strict trust they are not believed.
+  if (options.use_cache && !is_strict_trust) context.cache_folder = cache;
   state->plan = make_plan(context, state->policy->routed());
   std::optional<LockedOpening> locked;
   std::optional<fs::path> lock_file = options.lock_file;
@@ -226,8 +264,11 @@ StatusOr<Runtime> Runtime::open_unguarded(const Options& options) {
         *lock_file, lock_context(*state, [&](const std::string& text) { say(options, text); }));
     if (!begun.ok()) return begun.status();
     locked = std::move(*begun);
+    for (const auto& [path, identity] : locked->identities())
+      state->plan.checked_files[path] = identity;
   }
-  probe_plan(*state, context, options);
+  probe_plan(*state, context, options, options.use_cache ? cache : fs::path(),
+             is_strict_trust || locked);
 
   state->verdicts =
       decide({&state->manifests, &state->plan, &state->findings, &state->host, native->module});

@@ -22,6 +22,7 @@
 #include "opmux/operator.hpp"
 #include "opmux/report.hpp"
 #include "opmux/status.hpp"
+#include "opmux/trust.hpp"
 
 namespace opmux {
 
@@ -47,6 +48,9 @@ struct Options {
   // Lets the probe use a stub libcuda.so.1. Bindings found usable with it are reported and never
   // callable.
   bool stub_driver = false;
+  // The strictest of this, OPMUX_TRUST and the configuration's counts: a file cannot lower what the
+  // program asks for.
+  Trust trust = Trust::kLax;
   // opmux.lock: whatever differs from it is an error of open(), which says what, before anything is
   // loaded into this process. None: the configuration's, where `load` is true.
   std::optional<std::filesystem::path> lock_file;
