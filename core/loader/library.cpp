@@ -145,4 +145,23 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
   return checked_handle(mapped, file, path, checked);
 }
 
+Check check_mapped_dependencies(const std::filesystem::path& library,
+                                const std::vector<std::filesystem::path>& needed) {
+  std::map<std::string, std::filesystem::path> mapped;
+  for (const std::filesystem::path& path : mapped_files("")) mapped[path.filename()] = path;
+  for (const std::filesystem::path& file : needed) {
+    const auto found = mapped.find(file.filename());
+    if (found == mapped.end()) continue;
+    FileIdentity checked;
+    FileIdentity present;
+    // What is gone from the disk cannot be told apart.
+    if (!file_identity(file, checked) || !file_identity(found->second, present)) continue;
+    if (checked.device == present.device && checked.inode == present.inode) continue;
+    return reject(rules::kLoaderDependencyElsewhere, printable(library.native()),
+                  "it finds " + printable(file.native()) + ", with which it was checked",
+                  printable(found->second.native()) + " is mapped, which the linker takes for it");
+  }
+  return std::nullopt;
+}
+
 }  // namespace opmux

@@ -34,6 +34,11 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
                           Visibility visibility = Visibility::kLocal,
                           const FileIdentity* checked = nullptr);
 
+// Rule loader.dependency_elsewhere when this process holds another file of the name of one in
+// `needed`, the files that `library` was checked with.
+Check check_mapped_dependencies(const std::filesystem::path& library,
+                                const std::vector<std::filesystem::path>& needed);
+
 // libtorch by absolute path, once per process: libc10, libtorch_cpu, libtorch, and, when
 // `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build
 // pulls the CUDA libraries in by itself, and every library that was linked the usual way needs

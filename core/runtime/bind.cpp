@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/log.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/loader/binding.hpp"
@@ -122,6 +123,8 @@ class Mapper {
                     "the file that was checked (" + to_string(verdict.library_identity) + ")",
                     to_string(now));
     }
+    if (Check elsewhere = check_dependencies(provider, verdict.library->path))
+      return *std::move(elsewhere);
     const std::set<std::string> namespaces = namespaces_of(verdict.library->path);
     if (Check taken = check_namespaces(verdict.library->path, namespaces)) return *std::move(taken);
     bool lazy = false;
@@ -138,6 +141,17 @@ class Mapper {
     for (const std::string& name : namespaces)
       defined_namespaces().by_name[name].insert(verdict.library->path);
     return mapped;
+  }
+
+  // The linker takes a library that is mapped for one that is needed by the same name, whatever was
+  // checked.
+  Check check_dependencies(const ProviderPlan& provider, const fs::path& library) const {
+    const CandidatePlan* candidate = provider.find_candidate(library);
+    if (candidate == nullptr) return std::nullopt;
+    Check elsewhere = check_mapped_dependencies(library, candidate->needed);
+    if (!elsewhere || plan_.checked_file(library) != nullptr) return elsewhere;
+    log::warn(to_string(*elsewhere));
+    return std::nullopt;
   }
 
   std::set<std::string> namespaces_of(const fs::path& library) const {

@@ -127,10 +127,8 @@ Check find_python(CandidatePlan& candidate, const StaticCheckContext& check,
 }
 
 // What the library brings with it.
-Check check_needed_trust(const fs::path& path, const StaticCheckContext& check) {
-  const std::optional<std::vector<fs::path>> needed = needed_files(path, check);
-  if (!needed) return std::nullopt;
-  for (const fs::path& file : *needed)
+Check check_needed_trust(const std::vector<fs::path>& needed) {
+  for (const fs::path& file : needed)
     if (Check untrusted = check_trust(file)) return untrusted;
   return std::nullopt;
 }
@@ -151,8 +149,9 @@ void check_candidates(ProviderPlan& provider, const Plan& plan, const PlanContex
                                                     context.cache_folder);
         candidate.rejection = std::move(outcome.rejection);
         candidate.needs_cuda = outcome.needs_cuda;
+        candidate.needed = std::move(outcome.needed);
         if (!candidate.rejection && context.trust == Trust::kStrict)
-          candidate.rejection = check_needed_trust(candidate.found->path, check);
+          candidate.rejection = check_needed_trust(candidate.needed);
       }
       if (!candidate.rejection) break;
     }
@@ -268,6 +267,13 @@ const SymbolPlan* ProviderPlan::find_symbols(const Alternative& alternative,
     if (plan.alternative == &alternative && libraries[plan.library].library->name == library)
       return &plan;
   }
+  return nullptr;
+}
+
+const CandidatePlan* ProviderPlan::find_candidate(const fs::path& path) const {
+  for (const LibraryPlan& plan : libraries)
+    for (const CandidatePlan& candidate : plan.candidates)
+      if (candidate.found && candidate.found->path == path) return &candidate;
   return nullptr;
 }
 

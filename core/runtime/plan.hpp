@@ -25,7 +25,8 @@ struct CandidatePlan {
   const LibrarySource* source = nullptr;
   std::optional<FoundLibrary> found;
   std::optional<Rejection> rejection;
-  FileIdentity identity;  // when it was checked
+  FileIdentity identity;                      // when it was checked
+  std::vector<std::filesystem::path> needed;  // by it, directly and in turn
   bool needs_cuda = false;
   bool lost_conflict = false;  // its rejection falls when the library that it lost to is rejected
   std::optional<PythonLibrary> python;  // to map before it
@@ -66,6 +67,8 @@ struct ProviderPlan {
 
   const SymbolPlan* find_symbols(const Alternative& alternative, const std::string& library) const;
   const LibraryPlan* find(const std::string& library) const;
+  // Null when no library was found there.
+  const CandidatePlan* find_candidate(const std::filesystem::path& path) const;
 };
 
 struct PlanContext {

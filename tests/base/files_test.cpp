@@ -172,6 +172,7 @@ TEST_F(WriteFileAtomically, FailureToReplaceLeavesNothing) {
   EXPECT_THAT(names(), ::testing::ElementsAre("taken"));
 }
 
+// Case 54: a disk that is full.
 TEST_F(WriteFileAtomically, FailureToWriteLeavesTheOldFileAndNothingElse) {
   const auto file = folder_.write("file", "old");
   // A limit on file size makes write fail without root's exemptions and without a full disk.
@@ -188,6 +189,7 @@ TEST_F(WriteFileAtomically, FailureToWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_THAT(names(), ::testing::ElementsAre("file"));
 }
 
+// Case 54.
 TEST_F(WriteFileAtomically, ReaderSeesOldOrNewButNoMixture) {
   const auto file = folder_ / "file";
   const std::string first(50000, 'a');

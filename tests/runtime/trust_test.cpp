@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cases 20, 26 and 56 over a whole runtime: what others could change is refused with strict trust.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "core/base/trust.hpp"
+#include "core/loader/loader.hpp"
 #include "tests/fakes/fakes.hpp"
 #include "tests/runtime/world.hpp"
 
@@ -200,6 +202,36 @@ TEST_F(RuntimeTrustTest, Case56ACacheFolderThatOthersMayWriteIsNotUsed) {
   ASSERT_FALSE(report.rejections.empty());
   EXPECT_EQ(report.rejections[0].rule, "trust.writable");
   EXPECT_EQ(report.rejections[0].subject, cache.string());
+}
+
+TEST_F(RuntimeTrustTest, Case25ADependencyThatIsMappedFromElsewhereIsRefusedWithBothPaths) {
+  const std::string name = "libfake_neighbour.so";
+  const fs::path needed = world_.site_packages() / "acme" / name;
+  fs::copy_file(fakes::path("needs_neighbour"), library_, fs::copy_options::overwrite_existing);
+  fs::copy_file(fakes::path("libfake_neighbour"), needed);
+  set_mode(needed, 0755);
+  world_.write_manifest("acme.yaml",
+                        std::string(kManifest).replace(std::string(kManifest).find("acme/*.so"), 9,
+                                                       "acme/kernels.so"));
+  expect_served(options(Trust::kLax));
+
+  World other;
+  const fs::path mapped = other.folder() / name;
+  fs::copy_file(fakes::path("libfake_neighbour"), mapped);
+  const fs::path again = other.install("acme", "acme/kernels.so", fakes::path("needs_neighbour"));
+  fs::copy_file(fakes::path("libfake_neighbour"), again.parent_path() / name);
+  void* const handle = dlopen(mapped.c_str(), RTLD_NOW);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  const Check refused = check_mapped_dependencies(again, {again.parent_path() / name});
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->rule, "loader.dependency_elsewhere");
+  EXPECT_EQ(refused->subject, again.string());
+  EXPECT_THAT(refused->expected, HasSubstr((again.parent_path() / name).string()));
+  EXPECT_THAT(refused->found, HasSubstr(mapped.string()));
+  EXPECT_FALSE(check_mapped_dependencies(again, {mapped})) << "the one that is mapped";
+  expect_rejected("loader.dependency_elsewhere",
+                  mapped.string() + " is mapped, which the linker takes for it");
+  dlclose(handle);
 }
 
 // Case 26: what the user of an elevated process says does not count.
