@@ -51,7 +51,8 @@ std::string file_mapped_at(const void* address) {
     std::istringstream fields(line);
     std::string range, permissions, offset, device, inode;
     fields >> range >> permissions >> offset >> device >> inode;
-    return inode.empty() || inode == "0" ? std::string() : device + " " + inode;
+    if (inode.empty() || inode == "0") return {};
+    return device.append(" ").append(inode);
   }
   return {};
 }

@@ -260,8 +260,9 @@ void check_references(const Lock& lock) {
     for (const auto& [role, label] :
          {std::pair<std::string, std::string>{"library", binding.library},
           {"module", binding.module}}) {
-      if (!label.empty() && !labels.contains(role + " " + label))
-        throw Fault{"the binding " + printable(label_of(binding)), "a " + role + " of `files`",
+      if (!label.empty() && !labels.contains(std::string(role).append(" ").append(label)))
+        throw Fault{"the binding " + printable(label_of(binding)),
+                    std::string("a ").append(role).append(" of `files`"),
                     "`" + printable(label) + "`"};
     }
   }

@@ -188,9 +188,13 @@ class SetReader {
       return;
     }
     Result<std::string> text = yaml::read_text_file(candidate.path);
-    Result<yaml::Node> root = text.ok() ? yaml::parse(*text, candidate.path)
-                                        : Result<yaml::Node>(std::move(text).rejection());
-    if (text.ok()) set_.files[candidate.file].sha256 = sha256(*text);
+    if (!text.ok()) {
+      candidate.errors.add(std::move(text).rejection());
+      candidate.refused = true;
+      return;
+    }
+    set_.files[candidate.file].sha256 = sha256(*text);
+    Result<yaml::Node> root = yaml::parse(*text, candidate.path);
     if (!root.ok()) {
       candidate.errors.add(std::move(root).rejection());
       candidate.refused = true;

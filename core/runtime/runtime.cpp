@@ -105,7 +105,7 @@ EnvironmentSearch search_environments(const Options& options, const Config& conf
 
 // The folder of caches, empty for none: with strict trust one that others could change is not used.
 fs::path cache_folder(const Config& config, std::vector<Rejection>& rejections) {
-  const fs::path folder = config.cache_folder.value_or(user_cache_folder());
+  fs::path folder = config.cache_folder.value_or(user_cache_folder());
   if (folder.empty()) return folder;
   Check untrusted = require_trust(existing_part(folder), config.trust);
   if (!untrusted) return folder;

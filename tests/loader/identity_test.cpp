@@ -61,6 +61,25 @@ TEST(CheckedMapping, Case38AnotherFileUnderThePathIsRefusedBeforeItIsMapped) {
   EXPECT_EQ(mapped.rejection().found, "another file, " + to_string(identity_of(folder / "lib.so")));
 }
 
+// The linker answers a path that it mapped before with what it mapped then.
+TEST(CheckedMapping, Case21AnEarlierMappingOfThePathIsNotTakenForTheFileThatWasChecked) {
+  const TemporaryFolder folder;
+  fs::copy_file(fakes::path("none"), folder / "lib.so");
+  fs::copy_file(fakes::path("two_answers"), folder / "other.so");
+  void* const stale = dlopen((folder / "lib.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(stale, nullptr) << dlerror();
+  fs::rename(folder / "other.so", folder / "lib.so");
+  const FileIdentity checked = identity_of(folder / "lib.so");
+  // A second time as well, when the library is known.
+  for (int round = 0; round < 2; ++round) {
+    const Result<void*> mapped =
+        map_library(folder / "lib.so", BindingMode::kNow, Visibility::kLocal, &checked);
+    ASSERT_FALSE(mapped.ok());
+    EXPECT_EQ(mapped.rejection().rule, "loader.changed");
+    EXPECT_EQ(mapped.rejection().found, "another file was mapped under this path");
+  }
+}
+
 TEST(CheckedMapping, AModuleIsHeldToWhatWasChecked) {
   const TemporaryFolder folder;
   fs::copy_file(fakes::path("module_none"), folder / "module.so");

@@ -199,6 +199,22 @@ TEST_F(FindingsCache, DistinguishesPythons) {
   EXPECT_NE(key, probing::findings_key(other, "/p", 0));
 }
 
+// Case 53: of an older or newer opmux, or of another machine, whose key is another file's name.
+TEST_F(FindingsCache, IgnoresAnotherFormat) {
+  probe(load_set, options);
+  const std::string whole = read(entry());
+  const std::size_t digit = whole.find_first_of("0123456789");
+  ASSERT_LT(digit, whole.find('\n'));
+  for (const int step : {-1, 1}) {
+    std::string other = whole;
+    other[digit] = static_cast<char>(other[digit] + step);
+    write(entry(), other);
+    EXPECT_FALSE(cached_findings(load_set, options));
+  }
+  write(entry(), whole);
+  EXPECT_TRUE(cached_findings(load_set, options));
+}
+
 // Case 53; fuzz_findings_cache goes on where this ends.
 TEST_F(FindingsCache, IgnoresEachCutAndEachChangedByte) {
   probe(load_set, options);

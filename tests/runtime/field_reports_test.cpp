@@ -169,11 +169,13 @@ TEST_F(FieldReportsTest, F06OneBrokenPluginLeavesTheOthers) {
                                                     {"throws", "loader.module_refused"},
                                                     {"last", ""}};
   for (const auto& [name, rule] : expected) {
-    world_.write_manifest(name + "/" + name + ".yaml",
-                          "manifest: 1\nprovider: " + name + "\nplugin: " + name +
-                              "\noperators:\n  fake_first: {module: fake_first, when: {device: "
-                              "cpu}}\n");
-    const fs::path module = world_.manifests() / name / ("opmux_" + name + ".so");
+    std::string text =
+        "manifest: 1\nprovider: NAME\nplugin: NAME\noperators:\n  fake_first: "
+        "{module: fake_first, when: {device: cpu}}\n";
+    for (int each = 0; each < 2; ++each) text.replace(text.find("NAME"), 4, name);
+    world_.write_manifest((fs::path(name) / "manifest.yaml").string(), text);
+    const fs::path module =
+        world_.manifests() / name / std::string("opmux_").append(name).append(".so");
     fs::copy_file(fakes::path(name == "throws" ? "module_throws" : "module_none"), module);
     if (name == "no_elf") testing::write_whole(module, "not a library");
     if (name == "empty") testing::write_whole(module, "");
