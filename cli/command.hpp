@@ -24,6 +24,8 @@ struct CommonOptions {
   std::vector<std::filesystem::path> environments;
   std::vector<std::filesystem::path> manifests;
   std::optional<std::filesystem::path> config_file;
+  std::optional<std::filesystem::path> lock_file;  // --locked
+  Trust trust = Trust::kLax;
   bool strict = false;
   bool json = false;
   bool no_cache = false;
@@ -46,12 +48,20 @@ struct NewPluginOptions {
   std::filesystem::path output;  // the folder to make; empty: the name
 };
 
+struct LockOptions {
+  std::filesystem::path file = "opmux.lock";
+  bool check = false;
+  bool update = false;
+  bool stub_driver = false;
+};
+
 // Writes a page, too, when `html_file` is given.
 int list(const CommonOptions& common, const std::optional<std::filesystem::path>& html_file);
 int explain(const CommonOptions& common, const std::string& operator_name);
 int validate(const CommonOptions& common, const std::vector<std::filesystem::path>& manifest_files,
              bool stub_driver);
 int run(const CommonOptions& common, const RunOptions& options);
+int lock(const CommonOptions& common, const LockOptions& options);
 int doctor(const CommonOptions& common);
 int demo(const CommonOptions& common);
 // An empty `id` is all rules.

@@ -34,6 +34,8 @@ Options runtime_options(const CommonOptions& common) {
   options.environments = common.environments;
   options.manifests = common.manifests;
   options.config_file = common.config_file;
+  options.trust = common.trust;
+  options.lock_file = common.lock_file;
   if (common.strict) options.strict = true;
   options.use_cache = !common.no_cache;
   // A command tells how things are, whatever a program would do with the same configuration.
@@ -55,7 +57,7 @@ int open_failed(const Status& status, bool json) {
   if (rejection == nullptr) return kFinding;
   // What was typed or set, rather than what a file holds.
   for (const char* rule : {"config.missing", "config.unknown_variable", "config.variable_form",
-                           "discovery.bad_environment", "manifest.missing"})
+                           "discovery.bad_environment", "manifest.missing", "lock.missing"})
     if (rejection->rule == rule) return kUsage;
   return kFinding;
 }
@@ -99,6 +101,15 @@ void add_common(CLI::App& app, CommonOptions& common) {
       ->type_name("DIR")
       ->allow_extra_args(false)
       ->check(kNotEmpty)
+      ->group("Common options");
+  app.add_option_function<std::string>(
+         "--trust",
+         [&common](const std::string& word) {
+           if (word == "strict") common.trust = Trust::kStrict;
+         },
+         "What to do about files that others could change: lax warns, strict refuses")
+      ->type_name("lax|strict")
+      ->check(CLI::IsMember({"lax", "strict"}))
       ->group("Common options");
   app.add_flag("--strict", common.strict, "Make every fallback an error")->group("Common options");
   app.add_flag("--json", common.json, "Print JSON")->group("Common options");
@@ -162,15 +173,25 @@ int dispatch(int argc, char** argv) {
   app.footer("Exit codes: 0 fine, 1 a finding, 2 wrong usage. Manual: docs/opmux.1.md");
 
   CommonOptions common;
+  std::string locked;
   std::function<int()> command;
   const auto add = [&](const char* name, const char* description) {
     CLI::App* sub = app.add_subcommand(name, description);
     add_common(*sub, common);
     return sub;
   };
+  const auto add_lockable = [&](const char* name, const char* description) {
+    CLI::App* sub = add(name, description);
+    // A flag, so that it takes no word that follows it.
+    sub->add_flag("--locked{opmux.lock}", locked,
+                  "Refuse whatever differs from a lock: --locked=FILE, by default opmux.lock")
+        ->group("Common options");
+    return sub;
+  };
 
   std::optional<std::filesystem::path> html_file;
-  CLI::App* list_command = add("list", "List operators, who serves them, and why others do not");
+  CLI::App* list_command =
+      add_lockable("list", "List operators, who serves them, and why others do not");
   list_command
       ->add_option("--html", html_file, "Write one self-contained page of providers and operators")
       ->type_name("FILE")
@@ -178,7 +199,8 @@ int dispatch(int argc, char** argv) {
   list_command->callback([&] { command = [&] { return list(common, html_file); }; });
 
   std::string operator_name;
-  CLI::App* explain_command = add("explain", "Tell everything about the route of one operator");
+  CLI::App* explain_command =
+      add_lockable("explain", "Tell everything about the route of one operator");
   explain_command->add_option("operator", operator_name, "Its name, overload included")
       ->type_name("OPERATOR")
       ->required();
@@ -197,7 +219,8 @@ int dispatch(int argc, char** argv) {
       [&] { command = [&] { return validate(common, manifest_files, stub_driver); }; });
 
   RunOptions run_options;
-  CLI::App* run_command = add("run", "Call an operator on the example inputs of its declaration");
+  CLI::App* run_command =
+      add_lockable("run", "Call an operator on the example inputs of its declaration");
   run_command->add_option("operator", run_options.operator_name, "Its name, overload included")
       ->type_name("OPERATOR")
       ->required();
@@ -226,12 +249,29 @@ int dispatch(int argc, char** argv) {
       ->capture_default_str();
   run_command->callback([&] { command = [&] { return run(common, run_options); }; });
 
-  add("doctor", "Look for what is wrong, and say what to do")->callback([&] {
+  LockOptions lock_options;
+  CLI::App* lock_command =
+      add("lock", "Write down what serves here, or compare with what was written down");
+  lock_command
+      ->add_option("--output", lock_options.file, "The lock to write, or with --check to compare")
+      ->check(kNotEmpty)
+      ->type_name("FILE")
+      ->capture_default_str();
+  CLI::Option* check =
+      lock_command->add_flag("--check", lock_options.check, "Only tell what differs from the lock");
+  lock_command
+      ->add_flag("--update", lock_options.update,
+                 "Replace a lock that is there, and tell what that accepts")
+      ->excludes(check);
+  lock_command->add_flag("--stub-driver", lock_options.stub_driver,
+                         "Check CUDA libraries with a stub libcuda.so.1, without a GPU");
+  lock_command->callback([&] { command = [&] { return lock(common, lock_options); }; });
+
+  add_lockable("doctor", "Look for what is wrong, and say what to do")->callback([&] {
     command = [&] { return doctor(common); };
   });
-  add("demo", "Show the routes, call the native operators and check their numbers")->callback([&] {
-    command = [&] { return demo(common); };
-  });
+  add_lockable("demo", "Show the routes, call the native operators and check their numbers")
+      ->callback([&] { command = [&] { return demo(common); }; });
 
   NewPluginOptions plugin_options;
   CLI::App* plugin_command = add("new-plugin", "Make the files of a new drop-in plugin");
@@ -260,6 +300,8 @@ int dispatch(int argc, char** argv) {
     command = [&] { return version(common.json); };
   });
 
+  for (const std::string& name : ignored_variables("OPMUX_"))
+    print_error(name + " is ignored: this process has privileges that its user does not have");
   // The command tells what it finds itself; the log would say it a second time.
   if (!environment_variable("OPMUX_LOG")) log::set_level(log::Level::kOff);
   const std::vector<std::string> words(argv + 1, argv + argc);
@@ -269,6 +311,7 @@ int dispatch(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return wrong_usage(app, words, error);
   }
+  if (!locked.empty()) common.lock_file = locked;
   // A library of a drop-in folder must lie below it after links are resolved, which takes a whole
   // path.
   for (std::vector<std::filesystem::path>* paths : {&common.manifests, &manifest_files})

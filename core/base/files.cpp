@@ -72,6 +72,12 @@ std::int64_t nanoseconds(const timespec& time) {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
+FileIdentity identity_of(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino),
+          static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+          nanoseconds(info.st_ctim)};
+}
+
 // The XDG rule: a relative value is ignored.
 std::filesystem::path user_folder(const char* variable, const char* below_home) {
   if (const auto base = environment_variable(variable); base && base->front() == '/')
@@ -144,10 +150,14 @@ std::string write_file_atomically(const std::filesystem::path& path, std::string
 bool file_identity(const std::filesystem::path& path, FileIdentity& identity) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return false;
-  identity =
-      FileIdentity{static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino),
-                   static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
-                   nanoseconds(info.st_ctim)};
+  identity = identity_of(info);
+  return true;
+}
+
+bool file_identity(int descriptor, FileIdentity& identity) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) return false;
+  identity = identity_of(info);
   return true;
 }
 

@@ -38,6 +38,8 @@ struct FileIdentity {
 
 // False when the file cannot be examined.
 bool file_identity(const std::filesystem::path& path, FileIdentity& identity);
+// Of an open file.
+bool file_identity(int descriptor, FileIdentity& identity);
 // "device:inode:size:mtime:ctime"
 std::string to_string(const FileIdentity& identity);
 

@@ -51,19 +51,15 @@ class Digest {
   std::unique_ptr<EVP_MD_CTX, ContextDeleter> context_;
 };
 
-}  // namespace
-
-std::string sha256(std::string_view bytes) {
-  Digest digest;
-  digest.add(bytes.data(), bytes.size());
-  return digest.hexadecimal();
+// Invalid for anything but a regular file, and never waits for a pipe.
+Descriptor open_regular(const std::filesystem::path& path) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)};
+  struct stat info {};
+  if (file.valid() && (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))) file.reset();
+  return file;
 }
 
-std::optional<std::string> sha256_file(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)};
-  struct stat info {};
-  if (!file.valid() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return std::nullopt;
+std::optional<std::string> digest_of(const Descriptor& file) {
   Digest digest;
   std::vector<char> block(std::size_t{256} * 1024);
   for (;;) {
@@ -73,6 +69,31 @@ std::optional<std::string> sha256_file(const std::filesystem::path& path) {
     if (got == 0) return digest.hexadecimal();
     digest.add(block.data(), static_cast<std::size_t>(got));
   }
+}
+
+}  // namespace
+
+std::string sha256(std::string_view bytes) {
+  Digest digest;
+  digest.add(bytes.data(), bytes.size());
+  return digest.hexadecimal();
+}
+
+std::optional<std::string> sha256_file(const std::filesystem::path& path) {
+  const Descriptor file = open_regular(path);
+  return file.valid() ? digest_of(file) : std::nullopt;
+}
+
+std::optional<HashedFile> hash_file(const std::filesystem::path& path) {
+  const Descriptor file = open_regular(path);
+  HashedFile hashed;
+  if (!file.valid() || !file_identity(file.get(), hashed.identity)) return std::nullopt;
+  std::optional<std::string> digest = digest_of(file);
+  FileIdentity after;
+  if (!digest || !file_identity(file.get(), after) || !(after == hashed.identity))
+    return std::nullopt;
+  hashed.sha256 = *std::move(digest);
+  return hashed;
 }
 
 }  // namespace opmux

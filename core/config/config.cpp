@@ -41,7 +41,7 @@ class ConfigReader {
     const MapReader map{root_,
                         "the configuration",
                         {"config", "environments", "manifests", "routes", "strict", "start",
-                         "watch", "probe", "log", "threads"},
+                         "watch", "probe", "log", "threads", "lock", "trust"},
                         errors_};
     config_.environments = read_paths(map, "environments");
     config_.manifests = read_paths(map, "manifests");
@@ -52,6 +52,8 @@ class ConfigReader {
     config_.watch = map.boolean("watch").value_or(false);
     if (const Node* probe = map.find("probe")) read_probe(*probe);
     if (const Node* level = map.find("log")) read_log(*level);
+    if (const Node* trust = map.find("trust")) read_trust(*trust);
+    if (const Node* lock = map.find("lock")) config_.lock_file = read_path(*lock, "lock", "a file");
     config_.threads = static_cast<int>(map.integer("threads", 0, kMostThreads).value_or(0));
   }
 
@@ -81,16 +83,8 @@ class ConfigReader {
       wrong_form(*list, in_quotes(key) + ": a list of folders");
       return paths;
     }
-    for (const Node& item : list->items) {
-      const auto text = yaml::read_text(item, in_quotes(key), errors_);
-      if (!text) continue;
-      if (text->empty() || text->front() == '~') {
-        wrong_form(item, in_quotes(key) + ": a folder, absolute or relative to this file",
-                   text->empty() ? std::string{} : "Write the path out; ~ is not expanded.");
-        continue;
-      }
-      paths.push_back((config_.file.parent_path() / *text).lexically_normal());
-    }
+    for (const Node& item : list->items)
+      if (auto path = read_path(item, key, "a folder")) paths.push_back(*std::move(path));
     return paths;
   }
 
@@ -100,10 +94,31 @@ class ConfigReader {
       config_.start = *word == "background" ? Start::kBackground : Start::kForeground;
   }
 
+  std::optional<fs::path> read_path(const Node& node, const char* key, const std::string& what) {
+    const auto text = yaml::read_text(node, in_quotes(key), errors_);
+    if (!text) return std::nullopt;
+    if (text->empty() || text->front() == '~') {
+      wrong_form(node, in_quotes(key) + ": " + what + ", absolute or relative to this file",
+                 text->empty() ? std::string{} : "Write the path out; ~ is not expanded.");
+      return std::nullopt;
+    }
+    return (config_.file.parent_path() / *text).lexically_normal();
+  }
+
   void read_probe(const Node& node) {
     const MapReader map{node, "`probe`", {"deadline"}, errors_};
     if (const auto deadline = read_duration(map, "deadline", errors_))
       config_.probe_deadline = *deadline;
+  }
+
+  void read_trust(const Node& node) {
+    const auto word = yaml::read_text(node, "`trust`", errors_);
+    if (!word) return;
+    if (const auto trust = configuration::parse_trust(*word)) {
+      config_.trust = *trust;
+    } else {
+      wrong_form(node, std::string{"`trust`: "} + configuration::kTrustForm);
+    }
   }
 
   void read_log(const Node& node) {
@@ -172,6 +187,8 @@ Result<Config> parse_config(const std::string& text, const std::filesystem::path
 }
 
 Result<Config> load_config(const std::optional<std::filesystem::path>& explicit_file) {
+  for (const std::string& name : ignored_variables("OPMUX_"))
+    log::warn(name + " is ignored: this process has privileges that its user does not have");
   if (Check bad = configuration::check_variable_names()) return *std::move(bad);
   Result<Found> found = find_file(explicit_file);
   if (!found.ok()) return std::move(found).rejection();

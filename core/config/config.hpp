@@ -14,6 +14,7 @@
 
 #include "core/base/properties.hpp"
 #include "core/base/result.hpp"
+#include "opmux/trust.hpp"
 
 namespace opmux {
 
@@ -72,6 +73,8 @@ struct Config {
   std::chrono::milliseconds probe_deadline{10000};
   std::string log_level;                              // empty: default
   std::optional<std::filesystem::path> cache_folder;  // OPMUX_CACHE_DIR
+  Trust trust = Trust::kLax;                          // the stricter of the file's and OPMUX_TRUST
+  std::optional<std::filesystem::path> lock_file;     // OPMUX_LOCK
   int threads = 0;  // OPMUX_THREADS: native CPU threads, 0 for all cores
 };
 

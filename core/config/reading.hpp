@@ -19,6 +19,7 @@ namespace opmux::configuration {
 inline constexpr int kMostThreads = 4096;
 inline constexpr const char* kDurationForm =
     "a duration such as 500ms, 10s or 2m, at most 1h in all";
+inline constexpr const char* kTrustForm = "lax or strict";
 inline constexpr const char* kLogForm = "one of trace, debug, info, warn, error, off";
 
 const std::vector<std::string>& log_levels();
@@ -29,6 +30,7 @@ const std::vector<std::string>& log_levels();
 std::optional<std::int64_t> parse_count(std::string_view text, std::int64_t high);
 // A whole number and its unit.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
+std::optional<Trust> parse_trust(std::string_view word);
 // Nothing when the key is absent, or after an error.
 std::optional<std::chrono::milliseconds> read_duration(const yaml::MapReader& map, const char* key,
                                                        yaml::Errors& errors);

@@ -62,4 +62,10 @@ std::optional<std::string> read_word(const yaml::Node& node, const std::string& 
   return std::nullopt;
 }
 
+std::optional<Trust> parse_trust(std::string_view word) {
+  if (word == "lax") return Trust::kLax;
+  if (word == "strict") return Trust::kStrict;
+  return std::nullopt;
+}
+
 }  // namespace opmux::configuration

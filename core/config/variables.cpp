@@ -20,7 +20,8 @@ using yaml::in_quotes;
 const std::vector<std::string>& known_variables() {
   static const std::vector<std::string> names{
       "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS", "OPMUX_STRICT",
-      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS"};
+      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS",
+      "OPMUX_LOCK",           "OPMUX_TRUST"};
   return names;
 }
 
@@ -57,6 +58,7 @@ std::optional<fs::path> variable_path(const std::string& text) {
 Check check_variable_names() {
   for (const auto& [name, value] : environment_variables_with_prefix("OPMUX_")) {
     const std::vector<std::string>& known = known_variables();
+    if (value.empty()) log::info(name + " is set but empty: it counts as unset");
     if (value.empty() || std::find(known.begin(), known.end(), name) != known.end()) continue;
     return reject(rules::kConfigUnknownVariable, printable(name), "one of " + join(known, ", "),
                   in_quotes(name), yaml::nearest_hint(name, known));
@@ -87,6 +89,16 @@ Check apply_variables(Config& config) {
     config.cache_folder = variable_path(*value);
     if (!config.cache_folder)
       return bad_variable("OPMUX_CACHE_DIR", "a folder, not beginning with ~", *value);
+  }
+  if (const auto value = environment_variable("OPMUX_LOCK")) {
+    config.lock_file = variable_path(*value);
+    if (!config.lock_file)
+      return bad_variable("OPMUX_LOCK", "a file, not beginning with ~", *value);
+  }
+  if (const auto value = environment_variable("OPMUX_TRUST")) {
+    const auto trust = parse_trust(*value);
+    if (!trust) return bad_variable("OPMUX_TRUST", kTrustForm, *value);
+    config.trust = std::max(config.trust, *trust);  // the stricter of the two
   }
   if (const auto value = environment_variable("OPMUX_THREADS")) {
     const auto threads = parse_count(*value, kMostThreads);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,10 +15,12 @@
 #include <boost/dll/shared_library.hpp>
 #include <boost/dll/shared_library_load_mode.hpp>
 
+#include "core/base/descriptor.hpp"
 #include "core/base/files.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/loader/loader.hpp"
+#include "core/loader/mapped_files.hpp"
 #include "core/loader/process_state.hpp"
 
 namespace opmux {
@@ -69,23 +74,51 @@ bool is_running_program(const FileIdentity& identity) {
   return file_identity("/proc/self/exe", program) && program == identity;
 }
 
+Rejection changed(const std::filesystem::path& path, const FileIdentity& checked,
+                  std::string found) {
+  return reject(rules::kLoaderChanged, printable(path.native()),
+                "the file that was checked, " + to_string(checked), std::move(found));
+}
+
+// The dynamic linker opened the path once more, after the check of `file`.
+Result<void*> checked_handle(const MappedLibrary& mapped, const Descriptor& file,
+                             const std::filesystem::path& path, const FileIdentity* checked) {
+  void* const handle = mapped.library.native();
+  if (checked == nullptr) return handle;
+  link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) {
+    return changed(path, *checked, "a library without an entry in the dynamic linker's list");
+  }
+  const std::optional<bool> same = is_mapping_of(map->l_ld, file.get());
+  if (same && *same) return handle;
+  return changed(path, *checked,
+                 same ? "another file was mapped under this path"
+                      : "what was mapped is not known: /proc/self/maps does not tell");
+}
+
 }  // namespace
 
 Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
-                          Visibility visibility) {
+                          Visibility visibility, const FileIdentity* checked) {
   if (!path.is_absolute()) {
     return open_failed(path, "an absolute path", path.empty() ? "no path" : "a relative path");
   }
   FileIdentity identity;
-  if (!file_identity(path, identity)) {
+  // Open from before the mapping until after it, so that no other file can get its inode.
+  const Descriptor file{
+      checked == nullptr ? -1 : ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)};
+  if (!(file.valid() ? file_identity(file.get(), identity) : file_identity(path, identity))) {
     return open_failed(path, "a file that the dynamic linker maps", "no such file");
+  }
+  if (checked != nullptr && !(identity == *checked)) {
+    return changed(path, *checked, "another file, " + to_string(identity));
   }
   MappedLibraries& libraries = mapped_libraries();
   const std::lock_guard lock(libraries.mutex);
   const auto known = libraries.by_path.find(path.native());
   if (known != libraries.by_path.end()) {
     if (known->second.identity == identity) {
-      return static_cast<void*>(known->second.library.native());
+      return checked_handle(known->second, file, path, checked);
     }
     // The dynamic linker would answer with the old library for the same path.
     return reject(rules::kLoaderChanged, printable(path.native()),
@@ -105,9 +138,30 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
   if (!opened.error.empty()) {
     return open_failed(path, "a file that the dynamic linker maps", printable(opened.error));
   }
-  void* const handle = opened.library.native();
-  libraries.by_path.emplace(path.native(), MappedLibrary{identity, std::move(opened.library)});
-  return handle;
+  // Kept when it is refused, too: a library that ran its constructors is not unmapped.
+  const MappedLibrary& mapped =
+      libraries.by_path.emplace(path.native(), MappedLibrary{identity, std::move(opened.library)})
+          .first->second;
+  return checked_handle(mapped, file, path, checked);
+}
+
+Check check_mapped_dependencies(const std::filesystem::path& library,
+                                const std::vector<std::filesystem::path>& needed) {
+  std::map<std::string, std::filesystem::path> mapped;
+  for (const std::filesystem::path& path : mapped_files("")) mapped[path.filename()] = path;
+  for (const std::filesystem::path& file : needed) {
+    const auto found = mapped.find(file.filename());
+    if (found == mapped.end()) continue;
+    FileIdentity checked;
+    FileIdentity present;
+    // What is gone from the disk cannot be told apart.
+    if (!file_identity(file, checked) || !file_identity(found->second, present)) continue;
+    if (checked.device == present.device && checked.inode == present.inode) continue;
+    return reject(rules::kLoaderDependencyElsewhere, printable(library.native()),
+                  "it finds " + printable(file.native()) + ", with which it was checked",
+                  printable(found->second.native()) + " is mapped, which the linker takes for it");
+  }
+  return std::nullopt;
 }
 
 bool unmap_library(const std::filesystem::path& path) {

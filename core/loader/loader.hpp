@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/files.hpp"
 #include "core/base/result.hpp"
 #include "core/discovery/discovery.hpp"
 #include "opmux/plugin.h"
@@ -26,11 +27,21 @@ enum class Visibility { kLocal, kGlobal };
 // text, and loader.changed when another file stood under this path when it was mapped. What a
 // library's constructors do to the floating-point environment, the locale and the handlers of
 // common signals is undone and logged.
+//
+// With `checked`, the file that was checked under this path: rule loader.changed when the path is
+// another file now, or when another one was mapped, which is found out afterwards from the kernel's
+// own table; its constructors have then run, and it stays mapped unused.
 Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
-                          Visibility visibility = Visibility::kLocal);
+                          Visibility visibility = Visibility::kLocal,
+                          const FileIdentity* checked = nullptr);
 // Unmaps what map_library() mapped from this path; the caller answers for its users. False when the
 // dynamic linker keeps it all the same.
 bool unmap_library(const std::filesystem::path& path);
+
+// Rule loader.dependency_elsewhere when this process holds another file of the name of one in
+// `needed`, the files that `library` was checked with.
+Check check_mapped_dependencies(const std::filesystem::path& library,
+                                const std::vector<std::filesystem::path>& needed);
 
 // libtorch by absolute path, once per process: libc10, libtorch_cpu, libtorch, and, when
 // `with_cuda`, libc10_cuda and libtorch_cuda. libtorch.so of a CUDA build
@@ -61,9 +72,11 @@ struct PluginModule {
 
 // Maps the module and shakes hands. Where this process already holds another file of the same path,
 // the new file is mapped from a private copy (which is gone from the disk afterwards; $ORIGIN in
-// its run path is then of no use), so that both serve their callers. Rules loader.open_failed,
-// loader.no_entry, loader.abi, loader.module_refused. A new handshake each time.
-Result<PluginModule> open_module(const std::filesystem::path& path);
+// its run path is then of no use), so that both serve their callers. `checked` as for map_library.
+// Rules loader.open_failed, loader.no_entry, loader.abi, loader.module_refused, loader.changed. A
+// new handshake each time.
+Result<PluginModule> open_module(const std::filesystem::path& path,
+                                 const FileIdentity* checked = nullptr);
 // Unmaps a module that is unloadable and that nobody uses any more. False when the dynamic linker
 // keeps it all the same.
 bool close_module(const PluginModule& module);

@@ -217,10 +217,13 @@ bool lives_in(void* symbol, void* handle) {
 
 }  // namespace
 
-Result<PluginModule> open_module(const std::filesystem::path& path) {
+Result<PluginModule> open_module(const std::filesystem::path& path, const FileIdentity* checked) {
   std::filesystem::path file = path;
-  Result<void*> mapped = map_library(file, BindingMode::kNow);
+  Result<void*> mapped = map_library(file, BindingMode::kNow, Visibility::kLocal, checked);
   if (!mapped.ok() && mapped.rejection().rule == rules::kLoaderChanged.id) {
+    FileIdentity now;
+    if (checked != nullptr && (!file_identity(path, now) || !(now == *checked)))
+      return std::move(mapped).rejection();
     Result<PrivateCopy> copy = PrivateCopy::of(path);
     if (!copy.ok()) return std::move(copy).rejection();
     file = copy->path();

@@ -17,6 +17,7 @@
 #include "core/base/result.hpp"
 #include "core/manifest/version.hpp"
 #include "core/schema/schema.hpp"
+#include "opmux/trust.hpp"
 
 namespace opmux {
 
@@ -255,7 +256,9 @@ struct ManifestSet {
   struct File {
     std::filesystem::path path;
     std::filesystem::path folder;
-    std::string state;  // "read", "rejected", "masked by PATH", "hidden by PATH", …
+    std::string state;   // "read", "rejected", "masked by PATH", "hidden by PATH", …
+    std::string name;    // inside its folder, as masks name it
+    std::string sha256;  // of what was read
   };
   std::vector<File> files;  // every file seen, in search order, for the report
 
@@ -269,6 +272,7 @@ struct ManifestSources {
   std::vector<std::filesystem::path> folders;  // each holds *.yaml and NAME/*.yaml
   std::vector<std::filesystem::path> files;    // exactly these files, beside the folders
   std::vector<std::filesystem::path> declaration_folders;  // only declarations are taken from these
+  Trust trust = Trust::kLax;  // strict: folders and files that others could change are refused
 };
 
 // Never fails as a whole: what is wrong is in `rejections`.

@@ -9,8 +9,10 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/hash.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/base/trust.hpp"
 #include "core/manifest/reading.hpp"
 
 namespace opmux {
@@ -58,6 +60,7 @@ class SetReader {
  public:
   ManifestSet read(const ManifestSources& sources) {
     std::size_t level = 0;
+    trust_ = sources.trust;
     for (const fs::path& file : sources.files) add_named_file(file);
     for (const fs::path& folder : sources.folders) add_folder(folder, ++level, false);
     for (const fs::path& folder : sources.declaration_folders) add_folder(folder, ++level, true);
@@ -77,7 +80,8 @@ class SetReader {
   };
 
   std::size_t add_file(const fs::path& path, const fs::path& folder, std::string state) {
-    set_.files.push_back({path, folder, std::move(state)});
+    set_.files.push_back(
+        {path, folder, std::move(state), mask_key(path.lexically_relative(folder)), {}});
     return set_.files.size() - 1;
   }
 
@@ -152,6 +156,11 @@ class SetReader {
                  fs::exists(folder, error) ? "another kind of file" : "nothing"));
       return;
     }
+    // What it would mask counts no more than what it says.
+    if (Check refused = require_trust(folder, trust_)) {
+      set_.rejections.push_back(*std::move(refused));
+      return;
+    }
     std::vector<std::pair<std::string, Mask>> own;
     for (const fs::path& relative : list(folder, {})) {
       const fs::path path = folder / relative;
@@ -173,7 +182,19 @@ class SetReader {
   }
 
   void read_first_pass(Candidate& candidate) {
-    Result<yaml::Node> root = yaml::read(candidate.path);
+    if (Check refused = require_trust(candidate.path, trust_)) {
+      candidate.errors.add(*std::move(refused));
+      candidate.refused = true;
+      return;
+    }
+    Result<std::string> text = yaml::read_text_file(candidate.path);
+    if (!text.ok()) {
+      candidate.errors.add(std::move(text).rejection());
+      candidate.refused = true;
+      return;
+    }
+    set_.files[candidate.file].sha256 = sha256(*text);
+    Result<yaml::Node> root = yaml::parse(*text, candidate.path);
     if (!root.ok()) {
       candidate.errors.add(std::move(root).rejection());
       candidate.refused = true;
@@ -288,6 +309,7 @@ class SetReader {
         [&](const Manifest& left, const Manifest& right) { return order(left) < order(right); });
   }
 
+  Trust trust_ = Trust::kLax;
   ManifestSet set_;
   std::vector<std::unique_ptr<Candidate>> candidates_;  // by precedence, then name
   std::map<std::string, Mask> masks_;                   // of the folders so far

@@ -23,8 +23,12 @@ const OpmuxTensor* tensor_of(const OpmuxValue& value) {
   return value.tag == OPMUX_VALUE_TENSOR ? value.payload.tensor : nullptr;
 }
 
+std::byte* base_of(const OpmuxTensor& tensor) {
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+}
+
 std::uintptr_t begin_of(const OpmuxTensor& tensor) {
-  return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+  return reinterpret_cast<std::uintptr_t>(base_of(tensor));
 }
 
 std::int64_t bytes_of(const OpmuxDataType& dtype) { return dtype.bits * dtype.lanes / 8; }
@@ -57,8 +61,9 @@ std::optional<std::pair<std::uintptr_t, std::uintptr_t>> range_of(const OpmuxTen
                    begin + static_cast<std::uintptr_t>((high + 1) * bytes)};
 }
 
-// Calls visit(address, elements) for every run of elements that lie side by side, in row-major
-// order. Memory between them is not the tensor's: others may write there meanwhile.
+// Calls visit(offset, elements), the offset in bytes, for every run of elements that lie side by
+// side, in row-major order. Memory between them is not the tensor's: others may write there
+// meanwhile.
 template <class Visit>
 void for_each_run(const OpmuxTensor& tensor, const Visit& visit) {
   if (is_empty(tensor)) return;
@@ -72,8 +77,7 @@ void for_each_run(const OpmuxTensor& tensor, const Visit& visit) {
     std::int64_t offset = 0;
     for (std::int32_t dimension = 0; dimension < outer; ++dimension)
       offset += index[static_cast<std::size_t>(dimension)] * stride_of(tensor, dimension);
-    visit(begin_of(tensor) + static_cast<std::uintptr_t>(offset * bytes),
-          static_cast<std::size_t>(run));
+    visit(static_cast<std::ptrdiff_t>(offset * bytes), static_cast<std::size_t>(run));
     std::int32_t dimension = outer;
     while (dimension > 0) {
       std::int64_t& at = index[static_cast<std::size_t>(--dimension)];
@@ -199,17 +203,20 @@ bool ShadowCall::copy_written() {
     });
     if (block == blocks_.end()) continue;
     const OpmuxTensor& tensor = *tensor_of(values_[index]);
-    auto aligned = reinterpret_cast<std::uintptr_t>(block->copy.get());
-    aligned += (kAlignment - aligned % kAlignment) % kAlignment;
-    const std::uintptr_t shift = aligned - block->begin;
-    for_each_run(tensor, [&](std::uintptr_t address, std::size_t count) {
-      std::memcpy(reinterpret_cast<void*>(address + shift), reinterpret_cast<const void*>(address),
+    std::byte* const aligned =
+        block->copy.get() +
+        (kAlignment - reinterpret_cast<std::uintptr_t>(block->copy.get()) % kAlignment) %
+            kAlignment;
+    std::byte* const to = aligned + (begin_of(tensor) - block->begin);
+    const std::byte* const from = base_of(tensor);
+    for_each_run(tensor, [&](std::ptrdiff_t offset, std::size_t count) {
+      std::memcpy(to + offset, from + offset,
                   count * static_cast<std::size_t>(bytes_of(tensor.dtype)));
     });
     // Without the owner, which is the caller's memory.
     OpmuxOwnedTensor& copy = tensors_[index];
     copy.tensor = tensor;
-    copy.tensor.data = reinterpret_cast<void*>(begin_of(tensor) + shift);
+    copy.tensor.data = to;
     copy.tensor.byte_offset = 0;
     values_[index].payload.tensor = &copy.tensor;
   }
@@ -225,11 +232,12 @@ Comparison ShadowCall::compare() const {
     const OpmuxTensor* const expected = tensor_of(values_[index]);
     const std::optional<DType> dtype = dtype_of(found->dtype);
     const auto bytes = static_cast<std::size_t>(bytes_of(found->dtype));
-    const std::uintptr_t shift = begin_of(*expected) - begin_of(*found);
+    const std::byte* const wanted = base_of(*expected);
+    const std::byte* const had = base_of(*found);
     std::size_t first = 0;
-    for_each_run(*found, [&](std::uintptr_t address, std::size_t count) {
-      const auto* const have = reinterpret_cast<const std::byte*>(address);
-      const auto* const want = reinterpret_cast<const std::byte*>(address + shift);
+    for_each_run(*found, [&](std::ptrdiff_t offset, std::size_t count) {
+      const std::byte* const have = had + offset;
+      const std::byte* const want = wanted + offset;
       if (std::memcmp(have, want, count * bytes) == 0) {
         comparison.elements += count;
       } else if (!dtype) {

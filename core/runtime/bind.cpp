@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/log.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/loader/binding.hpp"
@@ -76,7 +77,8 @@ class Mapper {
       return known->second;
     Check torch = provider.uses_torch ? preload() : std::nullopt;
     Result<OpenModule> module =
-        torch ? Result<OpenModule>(std::move(*torch)) : use_module(provider.module, user_);
+        torch ? Result<OpenModule>(std::move(*torch))
+              : use_module(provider.module, user_, plan_.checked_file(provider.module));
     if (module.ok()) opened_.push_back(module->module);
     return modules_.emplace(provider.module, std::move(module)).first->second;
   }
@@ -125,6 +127,8 @@ class Mapper {
                     "the file that was checked (" + to_string(verdict.library_identity) + ")",
                     to_string(now));
     }
+    if (Check elsewhere = check_dependencies(provider, verdict.library->path))
+      return *std::move(elsewhere);
     const std::set<std::string> namespaces = namespaces_of(verdict.library->path);
     if (Check taken = check_namespaces(verdict.library->path, namespaces)) return *std::move(taken);
     bool lazy = false;
@@ -135,11 +139,23 @@ class Mapper {
       if (Check python = preload_python_once()) return *std::move(python);
     }
     Result<void*> mapped =
-        map_library(verdict.library->path, lazy ? BindingMode::kLazy : BindingMode::kNow);
+        map_library(verdict.library->path, lazy ? BindingMode::kLazy : BindingMode::kNow,
+                    Visibility::kLocal, plan_.checked_file(verdict.library->path));
     if (!mapped.ok()) return mapped;
     for (const std::string& name : namespaces)
       defined_namespaces().by_name[name].insert(verdict.library->path);
     return mapped;
+  }
+
+  // The linker takes a library that is mapped for one that is needed by the same name, whatever was
+  // checked.
+  Check check_dependencies(const ProviderPlan& provider, const fs::path& library) const {
+    const CandidatePlan* candidate = provider.find_candidate(library);
+    if (candidate == nullptr) return std::nullopt;
+    Check elsewhere = check_mapped_dependencies(library, candidate->needed);
+    if (!elsewhere || plan_.checked_file(library) != nullptr) return elsewhere;
+    log::warn(to_string(*elsewhere));
+    return std::nullopt;
   }
 
   std::set<std::string> namespaces_of(const fs::path& library) const {
@@ -271,9 +287,8 @@ Bindings bind_verdicts(const BindContext& context) {
     if (!context.load && !provider.linked_in) continue;
     Result<const BoundCall*> bound = bind_one(verdict, provider, *declaration,
                                               bindings.counters.back(), mapper, context.registry);
-    verdict.rejection = bound.ok()
-                            ? check_in_place(verdict, provider.manifest->provider, **bound)
-                            : Check(std::move(bound).rejection());
+    verdict.rejection = bound.ok() ? check_in_place(verdict, provider.manifest->provider, **bound)
+                                   : Check(std::move(bound).rejection());
     if (!verdict.rejection) bindings.calls[index] = *bound;
   }
   bindings.modules = mapper.opened();

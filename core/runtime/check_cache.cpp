@@ -177,6 +177,8 @@ LibraryCheck check_library_cached(const fs::path& path, const LibrarySource& sou
       LibraryCheck check;
       check.needs_cuda = payload.at("needs_cuda").get<bool>();
       if (payload.contains("rejection")) check.rejection = read_rejection(payload.at("rejection"));
+      for (const auto& [file, identity] : payload.at("needed").items())
+        check.needed.emplace_back(file);
       return check;
     });
     if (known) return *known;
@@ -184,6 +186,8 @@ LibraryCheck check_library_cached(const fs::path& path, const LibrarySource& sou
   LibraryCheck check;
   check.rejection = check_library(path, source, context);
   check.needs_cuda = needs_cuda(path);
+  if (!check.rejection)
+    check.needed = needed_files(path, context).value_or(std::vector<fs::path>());
   if (!entry.empty() && (!check.rejection || is_lasting(*check.rejection))) {
     write_entry(entry, [&] {
       Json payload{{"needs_cuda", check.needs_cuda},

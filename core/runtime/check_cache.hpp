@@ -16,7 +16,8 @@
 namespace opmux {
 
 struct LibraryCheck {
-  Check rejection;          // nothing when the library passed
+  Check rejection;                            // nothing when the library passed
+  std::vector<std::filesystem::path> needed;  // directly and in turn, of one that passed
   bool needs_cuda = false;  // imports torch's CUDA libraries, the CUDA runtime or the driver
 };
 

@@ -77,11 +77,17 @@ void enter_state(Record& record, ModuleState state) {
 
 }  // namespace
 
-Result<OpenModule> use_module(const std::filesystem::path& path, const void* user) {
+Result<OpenModule> use_module(const std::filesystem::path& path, const void* user,
+                              const FileIdentity* checked) {
   FileIdentity identity;
   if (!file_identity(path, identity)) {
     return reject(rules::kLoaderOpenFailed, printable(path.native()),
                   "a file that the dynamic linker maps", "no such file");
+  }
+  if (checked != nullptr && !(identity == *checked)) {
+    return reject(rules::kLoaderChanged, printable(path.native()),
+                  "the file that was checked, " + to_string(*checked),
+                  "another file, " + to_string(identity));
   }
   Modules& all = modules();
   const std::lock_guard lock(all.mutex);
@@ -97,7 +103,7 @@ Result<OpenModule> use_module(const std::filesystem::path& path, const void* use
     record->seen_by.insert(user);
     return record->open;
   }
-  Result<PluginModule> module = open_module(path);
+  Result<PluginModule> module = open_module(path, checked);
   if (!module.ok()) return std::move(module).rejection();
   auto record = std::make_unique<Record>();
   record->identity = identity;

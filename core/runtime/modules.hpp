@@ -25,7 +25,9 @@ struct OpenModule {
 };
 
 // The module of this file as it is now, mapped where no runtime has it yet. `user` is a runtime.
-Result<OpenModule> use_module(const std::filesystem::path& path, const void* user);
+// `checked`, where given, is the file that must be there: rule loader.changed.
+Result<OpenModule> use_module(const std::filesystem::path& path, const void* user,
+                              const FileIdentity* checked = nullptr);
 
 // The modules that the user's generation calls from now on. Unloadable ones that are in use by
 // nobody any more begin to drain.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/rules.hpp"
+#include "core/base/trust.hpp"
 #include "core/runtime/check_cache.hpp"
 #include "core/runtime/plan_parts.hpp"
 
@@ -36,6 +37,7 @@ LibraryPlan find_candidates(const Library& library, const Manifest& manifest,
     if (found.ok()) {
       candidate.found = std::move(*found);
       file_identity(candidate.found->path, candidate.identity);
+      candidate.rejection = require_trust(candidate.found->path, context.trust);
     } else {
       candidate.rejection = std::move(found).rejection();
     }
@@ -54,6 +56,17 @@ bool is_cuda_only(const Manifest& manifest) {
       });
 }
 
+// The libraries of torch that a process maps, and the folders that theirs come from.
+Check check_torch_trust(const TorchInstallation& torch, Trust trust) {
+  for (const char* name :
+       {"libc10.so", "libtorch_cpu.so", "libtorch.so", "libc10_cuda.so", "libtorch_cuda.so"}) {
+    if (Check untrusted = require_trust(torch.library_folder / name, trust)) return untrusted;
+  }
+  for (const fs::path& folder : torch.dependency_folders)
+    if (Check untrusted = require_trust(folder, trust)) return untrusted;
+  return std::nullopt;
+}
+
 // Finds torch and the module of one provider; the first provider's torch is the process's.
 std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
                                     const PlanContext& context) {
@@ -67,6 +80,7 @@ std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
     Result<TorchInstallation> torch =
         find_torch(manifest.requires_, context.environments->environments);
     if (!torch.ok()) return std::move(torch).rejection();
+    if (Check untrusted = check_torch_trust(*torch, context.trust)) return untrusted;
     if (!plan.torch) {
       plan.torch = std::move(*torch);
     } else if (plan.torch->root != torch->root) {
@@ -85,6 +99,7 @@ std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
   // A module that is being copied is told from its bytes, not by the probe's end.
   if (auto bytes = elf::read(*module, elf::Detail::kDependencies); !bytes)
     return std::move(bytes).rejection();
+  if (Check untrusted = require_trust(*module, context.trust)) return untrusted;
   provider.module = std::move(*module);
   return std::nullopt;
 }
@@ -106,7 +121,15 @@ Check find_python(CandidatePlan& candidate, const StaticCheckContext& check,
   }
   Result<PythonLibrary> python = find_libpython(version, context.environments->environments);
   if (!python.ok()) return std::move(python).rejection();
+  if (Check untrusted = require_trust(python->path, context.trust)) return untrusted;
   candidate.python = *std::move(python);
+  return std::nullopt;
+}
+
+// What the library brings with it.
+Check check_needed_trust(const std::vector<fs::path>& needed) {
+  for (const fs::path& file : needed)
+    if (Check untrusted = check_trust(file)) return untrusted;
   return std::nullopt;
 }
 
@@ -126,6 +149,9 @@ void check_candidates(ProviderPlan& provider, const Plan& plan, const PlanContex
                                                     context.cache_folder);
         candidate.rejection = std::move(outcome.rejection);
         candidate.needs_cuda = outcome.needs_cuda;
+        candidate.needed = std::move(outcome.needed);
+        if (!candidate.rejection && context.trust == Trust::kStrict)
+          candidate.rejection = check_needed_trust(candidate.needed);
       }
       if (!candidate.rejection) break;
     }
@@ -134,6 +160,15 @@ void check_candidates(ProviderPlan& provider, const Plan& plan, const PlanContex
   match_symbols(provider, plan, context);
   // A candidate without a function that anything asks for is no better than one that is broken.
   if (pass_to_next_candidates(provider)) check_candidates(provider, plan, context);
+}
+
+void add_checked_files(const ProviderPlan& provider, Plan& plan) {
+  for (const LibraryPlan& library : provider.libraries)
+    for (const CandidatePlan& candidate : library.candidates)
+      if (candidate.found) plan.checked_files[candidate.found->path] = candidate.identity;
+  FileIdentity identity;
+  if (!provider.module.empty() && file_identity(provider.module, identity))
+    plan.checked_files[provider.module] = identity;
 }
 
 bool any_library_found(const ProviderPlan& provider) {
@@ -204,7 +239,7 @@ int check_depth(const Rejection& rejection) {
   if (const auto at = depth_of_rule.find(rejection.rule); at != depth_of_rule.end())
     return at->second;
   if (rejection.stage == "discovery") return 3;
-  if (rejection.stage == "contract") return 20;
+  if (rejection.stage == "contract" || rejection.stage == "trust") return 20;
   if (rejection.stage == "loader") return 30;
   if (rejection.stage == "probe") return 40;
   return 10;
@@ -237,6 +272,13 @@ const SymbolPlan* ProviderPlan::find_symbols(const Alternative& alternative,
   return nullptr;
 }
 
+const CandidatePlan* ProviderPlan::find_candidate(const fs::path& path) const {
+  for (const LibraryPlan& plan : libraries)
+    for (const CandidatePlan& candidate : plan.candidates)
+      if (candidate.found && candidate.found->path == path) return &candidate;
+  return nullptr;
+}
+
 const LibraryPlan* ProviderPlan::find(const std::string& name) const {
   for (const LibraryPlan& plan : libraries) {
     if (plan.library->name == name) return &plan;
@@ -265,6 +307,7 @@ Plan make_plan(const PlanContext& context, const std::vector<bool>& routed) {
       provider.rejection = find_parts(provider, plan, context);
       if (!provider.rejection) check_candidates(provider, plan, context);
     }
+    if (context.trust == Trust::kStrict) add_checked_files(provider, plan);
     plan.providers.push_back(std::move(provider));
   }
   return plan;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/discovery/discovery.hpp"
 #include "core/manifest/manifest.hpp"
 #include "core/probe/probe.hpp"
+#include "opmux/trust.hpp"
 
 namespace opmux {
 
@@ -23,7 +25,8 @@ struct CandidatePlan {
   const LibrarySource* source = nullptr;
   std::optional<FoundLibrary> found;
   std::optional<Rejection> rejection;
-  FileIdentity identity;  // when it was checked
+  FileIdentity identity;                      // when it was checked
+  std::vector<std::filesystem::path> needed;  // by it, directly and in turn
   bool needs_cuda = false;
   bool lost_conflict = false;  // its rejection falls when the library that it lost to is rejected
   std::optional<PythonLibrary> python;  // to map before it
@@ -64,6 +67,8 @@ struct ProviderPlan {
 
   const SymbolPlan* find_symbols(const Alternative& alternative, const std::string& library) const;
   const LibraryPlan* find(const std::string& library) const;
+  // Null when no library was found there.
+  const CandidatePlan* find_candidate(const std::filesystem::path& path) const;
 };
 
 struct PlanContext {
@@ -72,12 +77,22 @@ struct PlanContext {
   const HostFacts* host = nullptr;
   std::vector<std::filesystem::path> module_folders;
   std::filesystem::path cache_folder;  // empty: no cache
+  Trust trust = Trust::kLax;           // strict: what others could change is rejected
 };
 
 struct Plan {
   const ManifestSet* manifests = nullptr;
   std::vector<ProviderPlan> providers;  // in the order of the manifest set
   std::optional<TorchInstallation> torch;
+  // With strict trust or under a lock: the library or module that was checked, which what is mapped
+  // is compared with.
+  std::map<std::filesystem::path, FileIdentity> checked_files;
+
+  // Null: nothing to compare with.
+  const FileIdentity* checked_file(const std::filesystem::path& path) const {
+    const auto found = checked_files.find(path);
+    return found == checked_files.end() ? nullptr : &found->second;
+  }
 };
 
 // `routed`, parallel to the manifest set's providers, says which a route names; the others are not

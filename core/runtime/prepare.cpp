@@ -12,7 +12,9 @@
 #include "core/base/own_file.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/base/trust.hpp"
 #include "core/runtime/locations.hpp"
+#include "core/runtime/locking.hpp"
 #include "core/runtime/native.hpp"
 #include "core/runtime/plan_parts.hpp"
 
@@ -64,6 +66,7 @@ std::vector<fs::path> default_manifest_folders() {
 
 ManifestSources manifest_sources(const Options& options, const Config& config) {
   ManifestSources sources;
+  sources.trust = config.trust;
   const fs::path shipped = shipped_manifest_folder();
   if (!options.manifest_files.empty()) {
     sources.files = options.manifest_files;
@@ -81,10 +84,29 @@ ManifestSources manifest_sources(const Options& options, const Config& config) {
 }
 
 EnvironmentSearch search_environments(const Options& options, const Config& config) {
-  if (!options.environments.empty())
-    return find_environments(options.environments, "--environment");
-  if (!config.environments.empty()) return find_environments(config.environments, "config");
-  return find_environments({}, "");
+  EnvironmentSearch search =
+      !options.environments.empty()  ? find_environments(options.environments, "--environment")
+      : !config.environments.empty() ? find_environments(config.environments, "config")
+                                     : find_environments({}, "");
+  // What their metadata says decides which files are loaded.
+  for (PythonEnvironment& environment : search.environments) {
+    std::erase_if(environment.site_packages, [&](const fs::path& folder) {
+      Check untrusted = require_trust(folder, config.trust);
+      if (untrusted) search.rejections.push_back(*untrusted);
+      return untrusted.has_value();
+    });
+  }
+  return search;
+}
+
+// The folder of caches, empty for none: with strict trust one that others could change is not used.
+fs::path cache_folder(const Config& config, std::vector<Rejection>& rejections) {
+  fs::path folder = config.cache_folder.value_or(user_cache_folder());
+  if (folder.empty()) return folder;
+  Check untrusted = require_trust(existing_part(folder), config.trust);
+  if (!untrusted) return folder;
+  rejections.push_back(*std::move(untrusted));
+  return {};
 }
 
 std::vector<RouteRule> route_rules(const Options& options, const Config& config) {
@@ -112,10 +134,12 @@ bool adds_a_library(const LoadSet& load_set, const LoadSet& known) {
 
 // Probes the load set; libraries whose first candidate fails fall back to their next one, until
 // nothing changes.
-void probe_plan(Preparation& state, const PlanContext& context, const Options& options) {
+void probe_plan(Preparation& state, const PlanContext& context, const Options& options,
+                const fs::path& findings_cache, bool verify_content) {
   ProbeOptions probe_options;
   probe_options.deadline = state.config.probe_deadline;
-  probe_options.cache_folder = context.cache_folder;
+  probe_options.cache_folder = findings_cache;
+  probe_options.verify_content = verify_content;
   probe_options.progress = [&](const std::string& text) { say(options, text); };
   const std::vector<std::size_t> order = state.policy->load_order();
   int probes = 0;
@@ -191,6 +215,12 @@ StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Preparati
   if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
   Result<Config> config = load_config(options.config_file);
   if (!config.ok()) return invalid(config.rejection());
+  config->trust = std::max(config->trust, options.trust);
+  if (!config->file.empty()) {
+    if (Check untrusted = require_trust(config->file, config->trust)) return invalid(*untrusted);
+  }
+  if (Check untrusted = require_trust(find_probe_executable(), config->trust))
+    return invalid(*untrusted);
 
   auto made = std::make_unique<Preparation>();
   made->config = std::move(*config);
@@ -224,6 +254,12 @@ StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Preparati
     made->rejections.push_back(std::move(unknown));
   made->environments = search_environments(options, made->config);
   made->host = read_host_facts();
+  if (!made->host.driver.empty()) {
+    if (Check untrusted = require_trust(made->host.driver, made->config.trust)) {
+      made->rejections.push_back(*std::move(untrusted));
+      made->host.driver.clear();
+    }
+  }
   if (options.stub_driver) {
     made->host.stub_driver = find_stub_driver();
     if (made->host.stub_driver.empty()) {
@@ -236,16 +272,39 @@ StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Preparati
   context.manifests = &made->manifests;
   context.environments = &made->environments;
   context.host = &made->host;
-  const fs::path cache = made->config.cache_folder.value_or(user_cache_folder());
+  const bool is_strict_trust = made->config.trust == Trust::kStrict;
+  context.trust = made->config.trust;
+  const fs::path cache = cache_folder(made->config, made->rejections);
   context.module_folders = {module_folder()};
   if (!cache.empty()) context.module_folders.push_back(cache / "modules");
-  if (options.use_cache) context.cache_folder = cache;
+  // Outcomes of byte checks are kept by identity alone; with strict trust they are not believed.
+  if (options.use_cache && !is_strict_trust) context.cache_folder = cache;
   made->module_folders = context.module_folders;
   made->plan = make_plan(context, wanted_providers(*made, scope));
-  if (scope == PreparationScope::kAll) probe_plan(*made, context, options);
+  std::optional<LockedOpening> locked;
+  std::optional<fs::path> lock_file = options.lock_file;
+  // Someone who only looks must be able to see what differs.
+  if (!lock_file && options.load) lock_file = made->config.lock_file;
+  if (lock_file && scope == PreparationScope::kAll) {
+    if (!made->manifests.rejections.empty()) return invalid(made->manifests.rejections.front());
+    StatusOr<LockedOpening> begun = LockedOpening::begin(
+        *lock_file, lock_context(*made, [&](const std::string& text) { say(options, text); }));
+    if (!begun.ok()) return begun.status();
+    locked = std::move(*begun);
+    for (const auto& [path, identity] : locked->identities())
+      made->plan.checked_files[path] = identity;
+  }
+  if (scope == PreparationScope::kAll) {
+    probe_plan(*made, context, options, options.use_cache ? cache : fs::path(),
+               is_strict_trust || locked);
+  }
 
   made->verdicts =
       decide({&made->manifests, &made->plan, &made->findings, &made->host, native->module});
+  if (locked) {
+    Status differs = locked->finish(lock_context(*made, {}), made->verdicts, made->findings);
+    if (!differs.ok()) return differs;
+  }
   if (scope == PreparationScope::kNativeOnly) say_that_providers_wait(*made);
   made->operators = registry.declare(made->manifests.declarations, made->rejections);
   if (options.load && !made->load_set.libraries.empty()) say(options, "loading providers");

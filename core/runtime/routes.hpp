@@ -33,8 +33,6 @@ class RoutePolicy {
   // setting wins. An operator without an order goes through all providers in the manifest set's.
   RoutePolicy(const ManifestSet& manifests, std::vector<RouteRule> rules);
 
-  const std::vector<RouteRule>& rules() const noexcept { return rules_; }
-
   // `device` is cpu or cuda.
   std::vector<std::size_t> order(const std::string& operator_name, std::string_view device) const;
   // On any device: cpu's order, then what only cuda's has.
@@ -53,6 +51,9 @@ class RoutePolicy {
   // Routed providers as one process would load them: by their best place in any route, then the
   // manifest set's order.
   std::vector<std::size_t> load_order() const;
+
+  // In ascending precedence.
+  const std::vector<RouteRule>& rules() const { return rules_; }
 
   // Names in rules that mean nothing: unknown providers, patterns that match no operator. `file` is
   // the configuration.

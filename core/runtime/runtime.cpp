@@ -20,6 +20,7 @@ Options with_absolute_paths(Options options) {
   for (fs::path& folder : options.environments) folder = fs::absolute(folder);
   for (fs::path& folder : options.manifests) folder = fs::absolute(folder);
   for (fs::path& file : options.manifest_files) file = fs::absolute(file);
+  if (options.lock_file) options.lock_file = fs::absolute(*options.lock_file);
   if (options.config_file) options.config_file = fs::absolute(*options.config_file);
   return options;
 }

@@ -340,9 +340,12 @@ Result<Node> parse(std::string_view text, const std::filesystem::path& file) {
   return root;
 }
 
+Result<std::string> read_text_file(const std::filesystem::path& file) {
+  return read_regular_file(file, kSizeCap, rules::kYamlUnreadable, rules::kYamlTooLarge);
+}
+
 Result<Node> read(const std::filesystem::path& file) {
-  Result<std::string> text =
-      read_regular_file(file, kSizeCap, rules::kYamlUnreadable, rules::kYamlTooLarge);
+  Result<std::string> text = read_text_file(file);
   if (!text.ok()) return std::move(text).rejection();
   return parse(*text, file);
 }

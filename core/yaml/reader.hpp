@@ -53,6 +53,9 @@ struct Entry {
 // The one document of `text`; `file` only names it in errors.
 Result<Node> parse(std::string_view text, const std::filesystem::path& file);
 
+// The bytes of a regular file within the size cap.
+Result<std::string> read_text_file(const std::filesystem::path& file);
+
 // Reads a regular file and parses it.
 Result<Node> read(const std::filesystem::path& file);
 

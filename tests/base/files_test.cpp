@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -172,6 +173,7 @@ TEST_F(WriteFileAtomically, FailureToReplaceLeavesNothing) {
   EXPECT_THAT(names(), ::testing::ElementsAre("taken"));
 }
 
+// Case 54: a disk that is full.
 TEST_F(WriteFileAtomically, FailureToWriteLeavesTheOldFileAndNothingElse) {
   const auto file = folder_.write("file", "old");
   // A limit on file size makes write fail without root's exemptions and without a full disk.
@@ -188,6 +190,7 @@ TEST_F(WriteFileAtomically, FailureToWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_THAT(names(), ::testing::ElementsAre("file"));
 }
 
+// Case 54.
 TEST_F(WriteFileAtomically, ReaderSeesOldOrNewButNoMixture) {
   const auto file = folder_ / "file";
   const std::string first(50000, 'a');
@@ -198,6 +201,25 @@ TEST_F(WriteFileAtomically, ReaderSeesOldOrNewButNoMixture) {
       EXPECT_EQ(write_file_atomically(file, i % 2 == 0 ? second : first), "");
   }};
   for (int i = 0; i < 200; ++i) {
+    const std::string content = read(file);
+    ASSERT_TRUE(content == first || content == second) << content.size();
+  }
+}
+
+// Case 54: kill -9 during a write.
+TEST_F(WriteFileAtomically, AWriterThatIsKilledLeavesOldOrNew) {
+  const auto file = folder_ / "file";
+  const std::string first(50000, 'a');
+  const std::string second(70000, 'b');
+  ASSERT_EQ(write_file_atomically(file, first), "");
+  for (int round = 0; round < 20; ++round) {
+    const pid_t writer = ::fork();
+    ASSERT_GE(writer, 0);
+    if (writer == 0)
+      for (int i = 0;; ++i) write_file_atomically(file, i % 2 == 0 ? second : first);
+    ::usleep(1000 + 700 * static_cast<useconds_t>(round));
+    ASSERT_EQ(::kill(writer, SIGKILL), 0);
+    ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
     const std::string content = read(file);
     ASSERT_TRUE(content == first || content == second) << content.size();
   }

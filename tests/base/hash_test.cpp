@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/hash.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <thread>
+
+#include "core/base/descriptor.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace opmux {
@@ -31,6 +37,33 @@ TEST(Sha256File, NothingForWhatIsNoReadableFile) {
   EXPECT_EQ(sha256_file("/dev/zero"), std::nullopt);
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(sha256_file(folder / "pipe"), std::nullopt);
+}
+
+TEST(HashFile, TellsWhichFileWasRead) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("file", "abc");
+  FileIdentity identity;
+  ASSERT_TRUE(file_identity(file, identity));
+  const std::optional<HashedFile> hashed = hash_file(file);
+  ASSERT_TRUE(hashed);
+  EXPECT_EQ(hashed->sha256, sha256("abc"));
+  EXPECT_EQ(hashed->identity, identity);
+  EXPECT_FALSE(hash_file(folder / "none"));
+  EXPECT_FALSE(hash_file(folder.path()));
+}
+
+// Case 38: the hash of a file that is written to meanwhile is the hash of nothing.
+TEST(HashFile, OfAFileThatIsWrittenToMeanwhileIsNone) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("file", "x");
+  // Long enough to read that the clock of the file system moves on.
+  std::filesystem::resize_file(file, std::uintmax_t{128} * 1024 * 1024);
+  const Descriptor writable{::open(file.c_str(), O_WRONLY | O_CLOEXEC)};
+  ASSERT_TRUE(writable.valid());
+  const std::jthread writer{[&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_EQ(::pwrite(writable.get(), "y", 1, 0), 1);
+  }};
+  EXPECT_FALSE(hash_file(file));
 }
 
 }  // namespace

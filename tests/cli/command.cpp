@@ -39,9 +39,14 @@ Command::Command(std::string program) : program_(std::move(program)) {
 }
 
 Outcome Command::run(const std::vector<std::string>& arguments) const {
+  return run_program(OPMUX_BINARY_DIR "/bin/" + program_, arguments);
+}
+
+Outcome Command::run_program(const std::string& program,
+                             const std::vector<std::string>& arguments) const {
   const std::filesystem::path out = folder_ / "stdout";
   const std::filesystem::path err = folder_ / "stderr";
-  std::vector<std::string> words{OPMUX_BINARY_DIR "/bin/" + program_};
+  std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> settings;
   for (const auto& [name, value] : variables_) settings.push_back(name + "=" + value);

@@ -26,6 +26,8 @@ class Command {
   explicit Command(std::string program = "opmux");
 
   Outcome run(const std::vector<std::string>& arguments) const;
+  // The same with another file for the program.
+  Outcome run_program(const std::string& program, const std::vector<std::string>& arguments) const;
 
   const TemporaryFolder& folder() const { return folder_; }
   void set(const std::string& variable, const std::string& value) { variables_[variable] = value; }

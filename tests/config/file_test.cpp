@@ -42,7 +42,9 @@ TEST(ConfigFile, EveryKeyIsRead) {
       "watch: true\n"
       "probe: {deadline: 500ms}\n"
       "log: debug\n"
-      "threads: 8\n");
+      "threads: 8\n"
+      "lock: opmux.lock\n"
+      "trust: strict\n");
   EXPECT_EQ(config.file, kFile);
   EXPECT_EQ(config.environments,
             (std::vector<std::filesystem::path>{"/opt/torch-env", "/etc/venv"}));
@@ -59,6 +61,8 @@ TEST(ConfigFile, EveryKeyIsRead) {
   EXPECT_EQ(config.probe_deadline, milliseconds{500});
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.threads, 8);
+  EXPECT_EQ(config.trust, Trust::kStrict);
+  EXPECT_EQ(config.lock_file, std::filesystem::path{"/etc/opmux/opmux.lock"});
   EXPECT_FALSE(config.cache_folder);
 }
 
@@ -113,6 +117,8 @@ TEST_P(ConfigFault, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Table, ConfigFault,
     testing::Values(
+        FaultCase{"config: 1\ntrust: Strict\n", "yaml.wrong_form", "2:8", "`trust`: lax or strict",
+                  "`Strict`"},
         FaultCase{"", "yaml.empty", "1:1", "one YAML document", "none"},
         FaultCase{"- 1\n", "yaml.wrong_form", "1:1", "the configuration: a map", "a list"},
         FaultCase{"strict: true\n", "yaml.missing_key", "1:1",
@@ -120,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"config: 2\nnew: 1\n", "config.version", "1:9", "`config: 1`", "`2`"},
         FaultCase{"config: 1\nroute: {}\n", "yaml.unknown_key", "2:1",
                   "a key of the configuration: config, environments, manifests, routes, strict, "
-                  "start, watch, probe, log, threads",
+                  "start, watch, probe, log, threads, lock, trust",
                   "`route`"},
         FaultCase{"config: 1\nstrict: yes\n", "yaml.wrong_form", "2:9",
                   "`strict`: true or false, without quotes", "`yes`"},

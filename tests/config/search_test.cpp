@@ -2,8 +2,10 @@
 //
 // Where the configuration is looked for, and the OPMUX_* variables.
 #include <gtest/gtest.h>
+
 #include <stdlib.h>
 #include <unistd.h>
+#include <cstdio>
 
 #include <chrono>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "core/base/environment.hpp"
+#include "core/base/log.hpp"
 #include "core/config/config.hpp"
 
 namespace opmux {
@@ -131,6 +134,7 @@ TEST_F(Search, VariablesOverrideTheFile) {
   set("OPMUX_LOG", "error");
   set("OPMUX_CACHE_DIR", "/var/cache/opmux");
   set("OPMUX_THREADS", "7");
+  set("OPMUX_LOCK", "opmux.lock");
   fs::current_path(root_);
   const Config config = load(file);
   EXPECT_EQ(config.environments, (std::vector<fs::path>{"/opt/one", "/opt/two"}));
@@ -140,12 +144,20 @@ TEST_F(Search, VariablesOverrideTheFile) {
   EXPECT_EQ(config.log_level, "error");
   EXPECT_EQ(config.cache_folder, fs::path{"/var/cache/opmux"});
   EXPECT_EQ(config.threads, 7);
+  EXPECT_EQ(config.lock_file, root_ / "opmux.lock");
 }
 
-TEST_F(Search, EmptyVariablesCountAsUnset) {
+TEST_F(Search, Case28EmptyVariablesCountAsUnsetAndAreLogged) {
   for (const char* name : {"OPMUX_CONFIG", "OPMUX_STRICT", "OPMUX_ENVIRONMENTS", "OPMUX_STRCT"})
     set(name, "");
+  log::set_level(log::Level::kInfo);
+  testing::internal::CaptureStderr();
   EXPECT_FALSE(load().strict);
+  std::fflush(stderr);
+  const std::string said = testing::internal::GetCapturedStderr();
+  log::set_level(log::Level::kWarn);
+  EXPECT_NE(said.find("OPMUX_STRICT is set but empty: it counts as unset"), std::string::npos)
+      << said;
 }
 
 TEST_F(Search, AnUnknownVariableNamesTheNearest) {
@@ -155,7 +167,8 @@ TEST_F(Search, AnUnknownVariableNamesTheNearest) {
   EXPECT_EQ(rejection.subject, "OPMUX_STRCT");
   EXPECT_EQ(rejection.expected,
             "one of OPMUX_CONFIG, OPMUX_ENVIRONMENTS, OPMUX_MANIFESTS, OPMUX_STRICT, "
-            "OPMUX_PROBE_DEADLINE, OPMUX_LOG, OPMUX_CACHE_DIR, OPMUX_THREADS");
+            "OPMUX_PROBE_DEADLINE, OPMUX_LOG, OPMUX_CACHE_DIR, OPMUX_THREADS, OPMUX_LOCK, "
+            "OPMUX_TRUST");
   EXPECT_EQ(rejection.hint, "Did you mean `OPMUX_STRICT`?");
 }
 
@@ -190,6 +203,8 @@ INSTANTIATE_TEST_SUITE_P(
                     VariableCase{"OPMUX_MANIFESTS", "~/kernels",
                                  "folders, separated by colons, none empty or beginning with ~"},
                     VariableCase{"OPMUX_CACHE_DIR", "~/cache", "a folder, not beginning with ~"},
+                    VariableCase{"OPMUX_LOCK", "~/opmux.lock", "a file, not beginning with ~"},
+                    VariableCase{"OPMUX_TRUST", "Strict", "lax or strict"},
                     VariableCase{"OPMUX_CONFIG", "~/opmux.yaml", "a file, not beginning with ~"}));
 
 }  // namespace

@@ -105,6 +105,7 @@ TEST_F(ContractSymbols, ALibraryThatCannotBeReadIsItsOwnRejection) {
 
 // ---- exact ----
 
+// Case 37.
 TEST_F(ContractSymbols, ExactRefusesFurtherExportsAndCountsThem) {
   EXPECT_TRUE(find("flash", {kMhaFwd}).ok());
   contract_.exact = true;
@@ -117,6 +118,7 @@ TEST_F(ContractSymbols, ExactRefusesFurtherExportsAndCountsThem) {
   EXPECT_TRUE(rejection.found.ends_with(" more besides")) << rejection.found;
 }
 
+// Case 37.
 TEST_F(ContractSymbols, ExactNamesTheExportThatNobodyAskedFor) {
   contract_.exact = true;
   contract_.required_symbols = {kRmsNorm};

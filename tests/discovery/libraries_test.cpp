@@ -135,6 +135,7 @@ TEST_F(InDistribution, IsTheRealFileBehindALink) {
   expect_found(fake_ / "vllm/lib/libc.so.1.0", "RECORD");
 }
 
+// Case 18.
 TEST_F(InDistribution, IsRefusedWhenALinkLeavesTheRoot) {
   const TemporaryFolder outside;
   outside.write("_C.abi3.so", "x");
@@ -149,6 +150,7 @@ TEST_F(InDistribution, IsRefusedWhenALinkLeavesTheRoot) {
   check();  // by RECORD
 }
 
+// Case 18.
 TEST_F(InDistribution, IsRefusedWhenALinkedFolderLeavesTheRoot) {
   const TemporaryFolder outside;
   outside.write("_C.abi3.so", "x");
@@ -168,6 +170,7 @@ TEST_F(InDistribution, MayLieInAnEnvironmentThatIsALinkItself) {
   EXPECT_EQ(found->path, fake_ / "vllm/_C.abi3.so");
 }
 
+// Case 18.
 TEST_F(InDistribution, IsRefusedWhenRecordLeavesTheRoot) {
   const std::string record = (fake_ / "vllm-0.20.2.dist-info/RECORD").native();
   fake_.record(kStem, "vllm/../../../_C.abi3.so,,\n../../../bin/vllm,,\n");
@@ -311,6 +314,7 @@ TEST(InManifestFolder, MustBeAbsolute) {
                            "`" + std::string(manifest_folder) + "`");
 }
 
+// Case 18: `..` and absolute globs.
 TEST(LibraryGlob, MustBeRelativeAndBounded) {
   const TemporaryFolder folder;
   const auto check = [&](const std::string& glob, const std::string& found) {

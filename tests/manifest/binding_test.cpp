@@ -165,6 +165,7 @@ struct FaultCase {
 
 class AlternativeFault : public testing::TestWithParam<FaultCase> {};
 
+// Field reports F13 (unknown keys) and F15 (exactly one contract).
 TEST_P(AlternativeFault, IsNamed) {
   const Rejection rejection = refused_alternative(GetParam().name, GetParam().alternative);
   EXPECT_EQ(rejection.rule, GetParam().rule);
@@ -245,6 +246,9 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"silu_and_mul",
                   "{library: c, " SILU_SCHEMA ", dispatch_key: AutogradCUDA, call: [out, input]}",
                   "manifest.contract", kKeys, "`AutogradCUDA`"},
+        FaultCase{"silu_and_mul",
+                  "{library: c, " SILU_SCHEMA ", dispatch_key: GPU, call: [out, input]}",
+                  "manifest.contract", kKeys, "`GPU`"},
         FaultCase{"silu_and_mul",
                   "{library: c, " SILU_SCHEMA ", dispatch_key: on, call: [out, input]}",
                   "manifest.contract", kKeys, "`on`"},
@@ -406,6 +410,7 @@ TEST(Binding, AConstantWithoutItsMapIsExplained) {
             "Write a constant as {value: 4}.");
 }
 
+// Field report F13.
 TEST(Binding, AMisspeltKeyNamesTheNearest) {
   const std::vector<Rejection> rejections =
       refused(binding("silu_and_mul",

@@ -59,7 +59,7 @@ TEST(ManifestHead, EveryKeyOfAProviderIsRead) {
 }
 
 TEST(ManifestHead, TextKeepsItsFormAndTypedValuesHaveOne) {
-  // Field report: implicit typing.
+  // Field report F09.
   const Manifest manifest = accepted(
       provider("libraries:\n  c: {distribution: no, glob: 1.10, version: 1.10}\n"), operators());
   EXPECT_EQ(manifest.libraries[0].candidates[0].distribution, "no");

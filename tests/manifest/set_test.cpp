@@ -150,6 +150,7 @@ TEST_F(Folders, ARefusedFileStillMasks) {
   EXPECT_EQ(state(set, "shipped/a.yaml"), "masked by " + path("high/a.yaml"));
 }
 
+// Field report F10: two files that bind the same.
 TEST_F(Folders, TwoManifestsOfOneProviderInOneFolderAreBothRefused) {
   write("shipped/a.yaml", provider("vllm", 1));
   write("shipped/b.yaml", provider("vllm", 2));

@@ -113,7 +113,7 @@ TEST_F(FindingsCache, NoticesATouchedFile) {
   EXPECT_EQ(probe(load_set, options).probes, 2);
 }
 
-// Same size and same mtime: the time of the change tells.
+// Case 55: same size and same mtime; the time of the change tells.
 TEST_F(FindingsCache, NoticesAFileOfTheSameSizeAndTime) {
   probe(load_set, options);
   const auto time = std::filesystem::last_write_time(library("none"));
@@ -124,6 +124,7 @@ TEST_F(FindingsCache, NoticesAFileOfTheSameSizeAndTime) {
   EXPECT_FALSE(cached_findings(load_set, options));
 }
 
+// Case 55: strict trust and a lock ask.
 TEST_F(FindingsCache, ComparesContentsWhenAsked) {
   const std::string key =
       probing::findings_key(load_set, find_probe_executable(), options.memory_limit);
@@ -198,6 +199,23 @@ TEST_F(FindingsCache, DistinguishesPythons) {
   EXPECT_NE(key, probing::findings_key(other, "/p", 0));
 }
 
+// Case 53: of an older or newer opmux, or of another machine, whose key is another file's name.
+TEST_F(FindingsCache, IgnoresAnotherFormat) {
+  probe(load_set, options);
+  const std::string whole = read(entry());
+  const std::size_t digit = whole.find_first_of("0123456789");
+  ASSERT_LT(digit, whole.find('\n'));
+  for (const int step : {-1, 1}) {
+    std::string other = whole;
+    other[digit] = static_cast<char>(other[digit] + step);
+    write(entry(), other);
+    EXPECT_FALSE(cached_findings(load_set, options));
+  }
+  write(entry(), whole);
+  EXPECT_TRUE(cached_findings(load_set, options));
+}
+
+// Case 53; fuzz_findings_cache goes on where this ends.
 TEST_F(FindingsCache, IgnoresEachCutAndEachChangedByte) {
   probe(load_set, options);
   const std::filesystem::path path = entry();
@@ -219,6 +237,7 @@ TEST_F(FindingsCache, IgnoresEachCutAndEachChangedByte) {
   EXPECT_TRUE(cached_findings(load_set, options));
 }
 
+// Case 56.
 TEST_F(FindingsCache, IgnoresAFileThatOthersCouldHaveWritten) {
   probe(load_set, options);
   const std::filesystem::path path = entry();
@@ -237,6 +256,7 @@ TEST_F(FindingsCache, IgnoresAFileThatOthersCouldHaveWritten) {
   EXPECT_FALSE(cached_findings(load_set, options)) << "a pipe";
 }
 
+// Case 54.
 TEST_F(FindingsCache, DoesWithoutAPlaceToWrite) {
   std::ofstream(folder_.path() / "cache") << "a file, where a folder should be";
   const Findings findings = probe(load_set, options);
@@ -260,6 +280,7 @@ TEST_F(FindingsCache, KeepsNothingOfAProbeThatWasNotThere) {
   EXPECT_FALSE(cached_findings(load_set, options));
 }
 
+// Case 54: two writers.
 TEST_F(FindingsCache, IsReadWhileOthersWrite) {
   const Findings findings = probe(load_set, options);
   const std::string key =

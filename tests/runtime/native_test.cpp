@@ -87,6 +87,7 @@ operators:
       << to_string(*binding->rejection);
 }
 
+// Field report F05.
 TEST_F(NativeTest, ADropInModuleThatMisbehavesIsRejectedAndNativeServes) {
   struct Case {
     const char* fake;
@@ -157,6 +158,7 @@ TEST_F(NativeTest, NamedInputsThatAreNotThereAreErrors) {
   EXPECT_EQ(Runtime::open(config).status().rejection()->rule, "config.missing");
 }
 
+// Field report F07.
 TEST_F(NativeTest, UnknownNamesInRoutesAreErrorsWithTheNearest) {
   Options provider = world_.options();
   provider.routes = {{"*", {"nativ"}}};

@@ -19,6 +19,7 @@ Node value(const std::string& text) {
   return root.ok() ? *root->find("v") : Node{};
 }
 
+// Field report F09.
 TEST(Fields, BoolsAreTrueOrFalseAndNothingElse) {
   EXPECT_EQ(as_bool(value("true")), true);
   EXPECT_EQ(as_bool(value("false")), false);
@@ -32,6 +33,7 @@ TEST(Fields, BoolsAreTrueOrFalseAndNothingElse) {
   }
 }
 
+// Field report F09.
 TEST(Fields, IntegersAreDecimalDigitsWithoutLeadingZeros) {
   EXPECT_EQ(as_integer(value("0")), 0);
   EXPECT_EQ(as_integer(value("-1")), -1);
@@ -68,6 +70,7 @@ TEST(Fields, NumbersAreDecimal) {
     EXPECT_FALSE(as_number(value(text))) << text;
 }
 
+// Field report F09.
 TEST(Fields, TextKeepsItsExactForm) {
   Errors errors{"m.yaml"};
   for (const char* text : {"no", "1.10", "010", "on", "12:30:45", "1_000", "2.0e1"})
@@ -93,6 +96,7 @@ TEST(Fields, ATextStandsForAListOfOne) {
   EXPECT_EQ(errors.rejections()[1].subject, "m.yaml:1:8");
 }
 
+// Field report F13.
 TEST(MapReader, UnknownKeysNameTheNearestKnownOne) {
   const Result<Node> root =
       parse("dispach_key: CUDA\nLibrary: c\n\"glob \": x\nzzzzzzzz: 1\n", "m.yaml");

@@ -46,6 +46,7 @@ struct FeatureCase {
 
 class Refusal : public testing::TestWithParam<FeatureCase> {};
 
+// Field reports F10 (duplicate keys) and F11 (tabs, second documents).
 TEST_P(Refusal, NamesRulePositionAndWhatStandsThere) {
   const Rejection rejection = refused(GetParam().text);
   EXPECT_EQ(rejection.rule, GetParam().rule);
@@ -124,10 +125,12 @@ TEST(Reader, RefusesANulByteInTheText) {
   EXPECT_EQ(rejection.found, "a NUL byte \\x00");
 }
 
+// Field report F11.
 TEST(Reader, RefusesUtf16) {
   EXPECT_EQ(refused(std::string{"a\0:\0 \0b\0", 8}).rule, "yaml.encoding");
 }
 
+// Field report F11.
 TEST(Reader, AcceptsByteOrderMarkCrlfAndDocumentEnd) {
   const Node root = accepted("\xEF\xBB\xBF---\r\na: x\r\nb:\r\n  - 1\r\n...\r\n");
   ASSERT_NE(root.find("a"), nullptr);

@@ -24,8 +24,12 @@
 #include "opmux/operator.hpp"
 #include "opmux/report.hpp"
 #include "opmux/status.hpp"
+#include "opmux/trust.hpp"
 
 namespace opmux {
+
+// Gets one line per slow step, on the calling thread.
+using Progress = std::function<void(const std::string&)>;
 
 struct Options {
   // Python environments, searched in order as sys.path is. Empty: the configuration's, else the
@@ -46,13 +50,18 @@ struct Options {
   // Lets the probe use a stub libcuda.so.1. Bindings found usable with it are reported and never
   // callable.
   bool stub_driver = false;
+  // The strictest of this, OPMUX_TRUST and the configuration's counts: a file cannot lower what the
+  // program asks for.
+  Trust trust = Trust::kLax;
+  // opmux.lock: whatever differs from it is an error of open(), which says what, before anything is
+  // loaded into this process. None: the configuration's, where `load` is true.
+  std::optional<std::filesystem::path> lock_file;
   // False: only report; no provider library is mapped into this process and nothing but native is
   // callable.
   bool load = true;
   // False: probe again whatever the cache says.
   bool use_cache = true;
-  // One line per slow step; may be empty. Called on the thread that opens or reloads.
-  std::function<void(const std::string&)> progress;
+  Progress progress;  // may be empty
   // Follow the configuration, the drop-in folders and the providers' libraries: a change of theirs
   // is a reload, a fraction of a second after the last one. None: the configuration's.
   std::optional<bool> watch;
@@ -152,6 +161,13 @@ class OPMUX_API Runtime {
   // Ok when the providers' generation is published; the error of its preparation when that failed;
   // kFailed, runtime.not_ready, when `deadline` passes.
   Status wait_ready(std::chrono::milliseconds deadline) const;
+  // Writes opmux.lock: what this runtime found usable, with the SHA-256 of every file. Hashes some
+  // hundred megabytes. Fails when a manifest was refused or a file cannot be read; an earlier lock
+  // is then untouched.
+  Status write_lock(const std::filesystem::path& file, const Progress& progress = {}) const;
+  // What differs from a lock, one rejection per drift; empty: nothing.
+  StatusOr<std::vector<Rejection>> compare_lock(const std::filesystem::path& file,
+                                                const Progress& progress = {}) const;
 
   // Memory and streams of a device through a mapped plugin module, for tools; null when none offers
   // them.
