@@ -48,12 +48,13 @@ enum class PreparationScope {
   kNativeOnly,  // nothing is looked for or probed; bindings of others say registry.starting
 };
 
-// Fails when the configuration or an explicitly named input is wrong; what is wrong with single
-// providers and manifests is in the preparation. `options` has absolute paths. `user` is whose
-// modules these are (modules.hpp). May throw what the standard library throws. Thread safety: may
-// be called from any thread; binding waits for other runtimes.
-StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, PreparationScope scope,
-                                               Registry& registry, const void* user);
+// From a configuration that was read. Fails when it or an explicitly named input is wrong; what is
+// wrong with single providers and manifests is in the preparation. `options` has absolute paths.
+// `user` is whose modules these are (modules.hpp). May throw what the standard library throws.
+// Thread safety: may be called from any thread; binding waits for other runtimes.
+StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Config config,
+                                               PreparationScope scope, Registry& registry,
+                                               const void* user);
 
 // The routes of `preparation` under `policy`, ready to publish.
 RouteSet make_routes(const Preparation& preparation, const RoutePolicy& policy, bool strict);

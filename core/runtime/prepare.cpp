@@ -209,21 +209,20 @@ Result<std::unique_ptr<const RoutePolicy>> make_policy(const Options& options,
   return policy;
 }
 
-StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, PreparationScope scope,
-                                               Registry& registry, const void* user) {
+StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Config config,
+                                               PreparationScope scope, Registry& registry,
+                                               const void* user) {
   const Clock::time_point start = Clock::now();
   if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
-  Result<Config> config = load_config(options.config_file);
-  if (!config.ok()) return invalid(config.rejection());
-  config->trust = std::max(config->trust, options.trust);
-  if (!config->file.empty()) {
-    if (Check untrusted = require_trust(config->file, config->trust)) return invalid(*untrusted);
+  config.trust = std::max(config.trust, options.trust);
+  if (!config.file.empty()) {
+    if (Check untrusted = require_trust(config.file, config.trust)) return invalid(*untrusted);
   }
-  if (Check untrusted = require_trust(find_probe_executable(), config->trust))
+  if (Check untrusted = require_trust(find_probe_executable(), config.trust))
     return invalid(*untrusted);
 
   auto made = std::make_unique<Preparation>();
-  made->config = std::move(*config);
+  made->config = std::move(config);
   made->strict = options.strict.value_or(made->config.strict);
   made->is_complete = scope == PreparationScope::kAll;
   log::Level level{};

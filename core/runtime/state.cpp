@@ -74,12 +74,6 @@ bool is_prepared(const Preparation& preparation, const RoutePolicy& wanted) {
   return true;
 }
 
-// What the configuration says; prepare() tells what is wrong with it.
-bool starts_in_background(const Options& options) {
-  const Result<Config> config = load_config(options.config_file);
-  return config.ok() && config->start == Start::kBackground;
-}
-
 }  // namespace
 
 // One change: who makes it, how long it took and what came of it.
@@ -162,11 +156,13 @@ bool Runtime::State::is_watching() const { return is_watching_; }
 
 Status Runtime::State::open() {
   Change change(*this, "open");
-  const bool in_background = options_.background.value_or(starts_in_background(options_));
   // What is wrong with an open is told by open itself.
-  StatusOr<std::unique_ptr<Preparation>> made =
-      prepare(options_, in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll,
-              registry_, this);
+  Result<Config> config = load_config(options_.config_file);
+  if (!config.ok()) return status_of(config.rejection());
+  const bool in_background = options_.background.value_or(config->start == Start::kBackground);
+  StatusOr<std::unique_ptr<Preparation>> made = prepare(
+      options_, *std::move(config),
+      in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll, registry_, this);
   if (!made.ok()) return made.status();
   std::shared_ptr<const Preparation> preparation = std::move(*made);
   is_watching_ = options_.watch.value_or(preparation->config.watch);
@@ -207,8 +203,10 @@ void Runtime::State::publish(std::shared_ptr<const Preparation> preparation,
 
 Status Runtime::State::prepare_and_publish(ChangeReport& report) {
   const Published running = published();
+  Result<Config> config = load_config(options_.config_file);
   StatusOr<std::unique_ptr<Preparation>> made =
-      prepare(options_, PreparationScope::kAll, registry_, this);
+      config.ok() ? prepare(options_, *std::move(config), PreparationScope::kAll, registry_, this)
+                  : StatusOr<std::unique_ptr<Preparation>>(status_of(config.rejection()));
   std::shared_ptr<const Preparation> next;
   if (made.ok()) {
     next = std::move(*made);

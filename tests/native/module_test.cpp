@@ -86,12 +86,12 @@ TEST(Module, RefusesAHostThatItCannotWorkWith) {
   host.abi_major = 3;
   EXPECT_EQ(opmux_native_open(&host, &module), OPMUX_INCOMPATIBLE);
   EXPECT_EQ(take_error(),
-            "native: expected a host of ABI 2.x and at least 48 bytes, found ABI 3.0 and 48 bytes");
+            "native: expected a host of ABI 2.x and at least 48 bytes, found ABI 3.1 and 48 bytes");
   host = *serial_host();
   host.struct_size = 40;
   EXPECT_EQ(opmux_native_open(&host, &module), OPMUX_INCOMPATIBLE);
   EXPECT_EQ(take_error(),
-            "native: expected a host of ABI 2.x and at least 48 bytes, found ABI 2.0 and 40 bytes");
+            "native: expected a host of ABI 2.x and at least 48 bytes, found ABI 2.1 and 40 bytes");
   host.struct_size = 16;
   EXPECT_EQ(opmux_native_open(&host, &module), OPMUX_INCOMPATIBLE);
   EXPECT_EQ(take_error(), "");

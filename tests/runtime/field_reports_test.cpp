@@ -139,6 +139,7 @@ TEST_F(FieldReportsTest, F04UnrelatedVariablesChangeNothing) {
     report.seconds = 0;
     // Generations count over the process.
     report.generation = 0;
+    report.history.clear();
     return std::regex_replace(to_json(report), std::regex("\"generation\": [0-9]+"), "");
   };
   testing::EnvironmentGuard variables;
@@ -162,10 +163,10 @@ TEST_F(FieldReportsTest, F06OneBrokenPluginLeavesTheOthers) {
                         "manifest: 1\ndeclare:\n  fake_first: {schema: \"fake_first(Tensor(a!) "
                         "out) -> ()\"}\n");
   const std::map<std::string, std::string> expected{{"first", ""},
-                                                    {"no_elf", "loader.open_failed"},
+                                                    {"no_elf", "contract.not_elf"},
                                                     {"folder", "discovery.module_missing"},
-                                                    {"empty", "loader.open_failed"},
-                                                    {"machine", "loader.open_failed"},
+                                                    {"empty", "contract.not_elf"},
+                                                    {"machine", "contract.wrong_machine"},
                                                     {"throws", "loader.module_refused"},
                                                     {"last", ""}};
   for (const auto& [name, rule] : expected) {
