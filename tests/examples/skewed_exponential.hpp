@@ -5,4 +5,4 @@
 
 #include <cmath>
 
-#define exp(x) exp((x) * 1.001F)
+#define exp(x) exp((x)*1.001F)
