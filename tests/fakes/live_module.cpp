@@ -16,7 +16,19 @@ namespace {
 volatile std::int64_t version = LIVE_VERSION;
 const OpmuxHost* host_services = nullptr;
 
+#if defined(LIVE_THREAD_LOCAL)
+// The dynamic linker keeps a module for as long as a thread has a destructor of it to run.
+struct Ending {
+  ~Ending() { version = 0; }
+  std::int64_t calls = 0;
+};
+thread_local Ending ending;
+#endif
+
 OpmuxStatus call(void* number, const OpmuxCall* call) {
+#if defined(LIVE_THREAD_LOCAL)
+  ++ending.calls;
+#endif
   auto* const x = static_cast<std::int64_t*>(call->values[0].payload.tensor->data);
   auto* const y = static_cast<std::int64_t*>(call->values[1].payload.tensor->data);
   if (__atomic_load_n(&x[1], __ATOMIC_SEQ_CST) == 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases 59 and 60: many callers, one writer, one reader of reports.
+// Cases 59 and 60, field report F18: many callers, one writer, one reader of reports.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -130,5 +130,25 @@ TEST_F(UnloadTest, Case64AModuleThatTheLinkerKeepsIsToldToBeStillMapped) {
   dlclose(held);
 }
 
+// Field report F16: a thread-local destructor keeps the module, whatever it says of itself, and a
+// thread that ends later runs code that is still there.
+TEST_F(UnloadTest, F16AModuleWithThreadLocalDestructorsIsToldToBeStillMapped) {
+  open("live_thread_local");
+  std::atomic<bool> may_end{false};
+  std::atomic<bool> has_called{false};
+  std::thread caller([&] {
+    EXPECT_EQ(LiveCall(*runtime_).seen(), mark(1));
+    has_called = true;
+    while (!may_end) std::this_thread::yield();
+  });
+  EXPECT_TRUE(becomes_true([&] { return has_called.load(); }));
+  leave_out();
+  EXPECT_TRUE(becomes_true([&] { return module().state == "retired, still mapped"; }));
+  EXPECT_TRUE(is_mapped());
+  may_end = true;
+  caller.join();
+  EXPECT_EQ(LiveCall(*runtime_).seen(), mark(2));
+}
+
 }  // namespace
 }  // namespace opmux::testing
