@@ -76,6 +76,8 @@ struct Config {
   Trust trust = Trust::kLax;                          // the stricter of the file's and OPMUX_TRUST
   std::optional<std::filesystem::path> lock_file;     // OPMUX_LOCK
   int threads = 0;  // OPMUX_THREADS: native CPU threads, 0 for all cores
+  // OPMUX_REPORT_SOCKET: where to offer the report, empty for the default place.
+  std::optional<std::filesystem::path> report_socket = std::nullopt;
 };
 
 // Finds, reads and checks the configuration. `explicit_file` is --config's. Unknown OPMUX_*

@@ -21,7 +21,7 @@ const std::vector<std::string>& known_variables() {
   static const std::vector<std::string> names{
       "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS", "OPMUX_STRICT",
       "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS",
-      "OPMUX_LOCK",           "OPMUX_TRUST"};
+      "OPMUX_LOCK",           "OPMUX_TRUST",        "OPMUX_REPORT_SOCKET"};
   return names;
 }
 
@@ -106,6 +106,11 @@ Check apply_variables(Config& config) {
       return bad_variable("OPMUX_THREADS", "an integer from 0 to " + std::to_string(kMostThreads),
                           *value);
     config.threads = static_cast<int>(*threads);
+  }
+  if (const auto value = environment_variable("OPMUX_REPORT_SOCKET"); value && *value != "0") {
+    config.report_socket = *value == "1" ? fs::path() : variable_path(*value);
+    if (!config.report_socket || (*value != "1" && value->find('/') == std::string::npos))
+      return bad_variable("OPMUX_REPORT_SOCKET", "1, 0, or a path with a slash in it", *value);
   }
   return std::nullopt;
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -123,6 +127,10 @@ Report make_report(const Runtime::State& runtime) {
   const Preparation& preparation = *published.preparation;
   Report report;
   report.version = kVersion;
+  report.process_id = getpid();
+  std::error_code error;
+  report.program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  report.report_socket = runtime.report_socket().string();
   const Generation& generation = *published.generation;
   report.generation = generation.number;
   report.strict = generation.strict;

@@ -132,7 +132,10 @@ std::string to_json(const Report& report) {
   const Json driver = report.driver.empty() ? Json{}
                                             : Json{{"path", report.driver},
                                                    {"cuda_version", report.driver_cuda_version}};
-  const Json json{{"version", report.version},
+  const Json json{{"report", 1},
+                  {"version", report.version},
+                  {"process", {{"id", report.process_id}, {"program", report.program}}},
+                  {"report_socket", text_or_null(report.report_socket)},
                   {"generation", report.generation},
                   {"ready", report.ready},
                   {"strict", report.strict},

@@ -22,6 +22,8 @@ Options with_absolute_paths(Options options) {
   for (fs::path& file : options.manifest_files) file = fs::absolute(file);
   if (options.lock_file) options.lock_file = fs::absolute(*options.lock_file);
   if (options.config_file) options.config_file = fs::absolute(*options.config_file);
+  if (options.report_socket && !options.report_socket->empty())
+    options.report_socket = fs::absolute(*options.report_socket);
   return options;
 }
 

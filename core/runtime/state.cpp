@@ -150,7 +150,10 @@ class Runtime::State::Change {
 Runtime::State::State(Options options)
     : options_(std::move(options)), registry_(Registry::create()) {}
 
-Runtime::State::~State() { service_.stop(); }
+Runtime::State::~State() {
+  report_server_.reset();
+  service_.stop();
+}
 
 bool Runtime::State::is_watching() const { return is_watching_; }
 
@@ -172,6 +175,7 @@ Status Runtime::State::open() {
     return Status();
   });
   if (!status.ok()) return status;
+  offer_report(*preparation);
   if (in_background) {
     service_.run([this] { (void)this->change("background"); });
   } else {
@@ -305,6 +309,22 @@ void Runtime::State::watch_files(const Preparation* refused) {
   watch_rejection_ = std::move(problem);
 }
 
+void Runtime::State::offer_report(const Preparation& preparation) {
+  const std::optional<std::filesystem::path>& place =
+      options_.report_socket ? options_.report_socket : preparation.config.report_socket;
+  if (!place || !options_.load) return;
+  Result<std::unique_ptr<ReportServer>> server =
+      ReportServer::start(*place, [this] { return to_json(make_report(*this)); });
+  if (!server.ok()) log::warn(to_string(server.rejection()));
+  const std::lock_guard lock(mutex_);
+  if (server.ok()) {
+    report_server_ = *std::move(server);
+    report_socket_ = report_server_->path();
+  } else {
+    report_socket_rejection_ = server.rejection();
+  }
+}
+
 void Runtime::State::set_ready(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
@@ -340,8 +360,16 @@ bool Runtime::State::is_ready() const {
 
 std::vector<Rejection> Runtime::State::rejections() const {
   const std::lock_guard lock(mutex_);
-  if (!watch_rejection_) return {};
-  return {*watch_rejection_};
+  std::vector<Rejection> rejections;
+  for (const auto* rejection : {&watch_rejection_, &report_socket_rejection_}) {
+    if (*rejection) rejections.push_back(**rejection);
+  }
+  return rejections;
+}
+
+std::filesystem::path Runtime::State::report_socket() const {
+  const std::lock_guard lock(mutex_);
+  return report_socket_;
 }
 
 }  // namespace opmux

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/runtime/preparation.hpp"
+#include "core/runtime/report_server.hpp"
 #include "core/runtime/service.hpp"
 #include "opmux/runtime.hpp"
 
@@ -49,6 +50,8 @@ struct Runtime::State {
   std::vector<ChangeReport> history() const;
   bool is_ready() const;
   std::vector<Rejection> rejections() const;  // of the runtime itself
+  // Where the report is offered; empty: nowhere.
+  std::filesystem::path report_socket() const;
 
  private:
   class Change;
@@ -59,6 +62,7 @@ struct Runtime::State {
   bool is_watching() const;
   void watch_files(const Preparation* refused);
   void set_ready(const Status& status);
+  void offer_report(const Preparation& preparation);
 
   bool is_watching_ = false;  // set by open()
   Options options_;           // the routes are guarded by change_mutex_, the rest does not change
@@ -75,11 +79,14 @@ struct Runtime::State {
   bool is_ready_ = false;
   Status ready_status_;
   std::optional<Rejection> watch_rejection_;
+  std::optional<Rejection> report_socket_rejection_;
+  std::filesystem::path report_socket_;
   // By the generation that they were made of and their routes, so that scopes made again and again
   // cost no memory.
   std::map<std::string, const Generation*> overrides_;
 
-  Service service_;  // last: its thread uses the rest
+  Service service_;                              // its thread uses the rest
+  std::unique_ptr<ReportServer> report_server_;  // as does this one's; set by open()
 };
 
 // One consistent report; counters are summed at this moment.

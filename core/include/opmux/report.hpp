@@ -109,6 +109,9 @@ struct ChangeReport {
 
 struct Report {
   std::string version;  // of opmux
+  std::int64_t process_id = 0;
+  std::string program;        // path of the process's executable
+  std::string report_socket;  // where this report is offered; empty: nowhere
   std::uint64_t generation = 0;
   bool strict = false;
   bool stub_driver = false;

@@ -71,6 +71,11 @@ struct Options {
   // Told after every attempt to change the routes, open() included, on the thread that made it and
   // without a lock held; may be empty. Must not throw.
   std::function<void(const ChangeReport&)> on_change;
+  // Offer the report on a Unix domain socket to this user's other processes, `opmux watch` among
+  // them. Empty: $XDG_RUNTIME_DIR/opmux/PID.sock, or /tmp/opmux-UID/PID.sock. When the socket
+  // cannot be had, Report::rejections says why. None: what OPMUX_REPORT_SOCKET says. Not where
+  // `load` is false.
+  std::optional<std::filesystem::path> report_socket;
   // How long a module that may be unmapped drains before the log and the report call it late. It is
   // never unmapped under a call.
   std::chrono::milliseconds drain_deadline{5000};
