@@ -42,6 +42,13 @@ struct RunOptions {
   bool compare = false;
 };
 
+struct WatchOptions {
+  std::string target;  // PID or SOCKET; empty: list the programs
+  int interval_ms = 1000;
+  std::uint64_t count = 0;  // 0: until the program ends
+  bool all = false;
+};
+
 struct NewPluginOptions {
   std::string name;
   std::string operator_name;     // empty: one of opmux's own
@@ -66,6 +73,7 @@ int doctor(const CommonOptions& common);
 int demo(const CommonOptions& common);
 // An empty `id` is all rules.
 int rules(const std::string& id, bool markdown, bool json);
+int watch(const CommonOptions& common, const WatchOptions& options);
 int new_plugin(const CommonOptions& common, NewPluginOptions options);
 int version(bool json);
 

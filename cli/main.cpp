@@ -273,6 +273,32 @@ int dispatch(int argc, char** argv) {
   add_lockable("demo", "Show the routes, call the native operators and check their numbers")
       ->callback([&] { command = [&] { return demo(common); }; });
 
+  WatchOptions watch_options;
+  bool once = false;
+  CLI::App* watch_command =
+      add("watch", "Show the report of a running program, or list the programs that offer theirs");
+  watch_command
+      ->add_option("target", watch_options.target,
+                   "A process, or the socket on which it offers its report")
+      ->type_name("PID|SOCKET")
+      ->check(kNotEmpty);
+  watch_command->add_option("--interval", watch_options.interval_ms, "Milliseconds between reports")
+      ->type_name("MS")
+      ->check(CLI::Range(50, 3'600'000))
+      ->capture_default_str();
+  CLI::Option* count = watch_command
+                           ->add_option("--count", watch_options.count,
+                                        "Reports to show; all until the program ends by default")
+                           ->type_name("COUNT")
+                           ->check(CLI::Range(1, 1'000'000'000));
+  watch_command->add_flag("--once", once, "Show one report")->excludes(count);
+  watch_command->add_flag("--all", watch_options.all,
+                          "Operators that nobody calls, too, and the whole history");
+  watch_command->callback([&] {
+    if (once) watch_options.count = 1;
+    command = [&] { return watch(common, watch_options); };
+  });
+
   NewPluginOptions plugin_options;
   CLI::App* plugin_command = add("new-plugin", "Make the files of a new drop-in plugin");
   plugin_command->add_option("name", plugin_options.name, "Of the plugin and its provider")

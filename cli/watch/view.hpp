@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A running program's report as lines of text. Thread safety: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opmux/report.hpp"
+
+namespace opmux::cli {
+
+struct ViewOptions {
+  std::size_t width = 100;
+  std::size_t height = 0;  // lines to fill at most; 0: no limit
+  bool all = false;        // operators that nobody calls, too, and the whole history
+};
+
+// What was seen before; rates are of the time between.
+struct EarlierReport {
+  const Report* first = nullptr;   // that the view began with
+  const Report* before = nullptr;  // the one before this, null: no rates
+  double seconds = 0.0;            // since then
+};
+
+// Lines of at most `width` columns, without line ends.
+std::vector<std::string> view(const Report& report, const EarlierReport& earlier,
+                              const ViewOptions& options);
+
+// "0", "9.5", "123", "12.3k", "4.56M"
+std::string rate_in_words(double per_second);
+
+// At most `width` columns of `line`; the codes of styles take none.
+std::string cut(std::string_view line, std::size_t width);
+
+}  // namespace opmux::cli
