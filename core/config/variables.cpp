@@ -19,8 +19,8 @@ using yaml::in_quotes;
 
 const std::vector<std::string>& known_variables() {
   static const std::vector<std::string> names{
-      "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS", "OPMUX_STRICT",
-      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR", "OPMUX_THREADS",
+      "OPMUX_CONFIG",         "OPMUX_ENVIRONMENTS", "OPMUX_MANIFESTS",    "OPMUX_STRICT",
+      "OPMUX_PROBE_DEADLINE", "OPMUX_LOG",          "OPMUX_CACHE_DIR",    "OPMUX_THREADS",
       "OPMUX_LOCK",           "OPMUX_TRUST",        "OPMUX_REPORT_SOCKET"};
   return names;
 }
