@@ -168,7 +168,7 @@ TEST_F(Search, AnUnknownVariableNamesTheNearest) {
   EXPECT_EQ(rejection.expected,
             "one of OPMUX_CONFIG, OPMUX_ENVIRONMENTS, OPMUX_MANIFESTS, OPMUX_STRICT, "
             "OPMUX_PROBE_DEADLINE, OPMUX_LOG, OPMUX_CACHE_DIR, OPMUX_THREADS, OPMUX_LOCK, "
-            "OPMUX_TRUST");
+            "OPMUX_TRUST, OPMUX_REPORT_SOCKET");
   EXPECT_EQ(rejection.hint, "Did you mean `OPMUX_STRICT`?");
 }
 

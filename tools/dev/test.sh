@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ./dev test: every check, each as a step that runs whatever became of the others.
 
-fuzz_seconds=40
+fuzz_seconds=25
 
 # run_tests FOLDER [CTEST OPTION]...: shows failures in full, what was skipped, and the totals.
 run_tests() {
