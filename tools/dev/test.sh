@@ -96,7 +96,7 @@ Usage: ./dev test [full]
 
 Prepares the test environments in the user's cache (torch, and the provider wheels of
 tests/environments/), then runs: all tests against the real providers; the sanitizer builds
-(address and undefined behaviour without torch; threads); the fuzz targets for 40 s each from the
+(address and undefined behaviour without torch; threads); the fuzz targets for 25 s each from the
 kept corpus; format check, source rules and clang-tidy. Every step runs whatever became of the
 others; a table ends the run, and the exit status is 1 when a step failed.
 
