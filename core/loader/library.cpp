@@ -167,10 +167,19 @@ Check check_mapped_dependencies(const std::filesystem::path& library,
 bool unmap_library(const std::filesystem::path& path) {
   MappedLibraries& libraries = mapped_libraries();
   const std::lock_guard lock(libraries.mutex);
-  libraries.by_path.erase(path.native());
+  const auto known = libraries.by_path.find(path.native());
+  if (known == libraries.by_path.end()) return true;
+  const FileIdentity identity = known->second.identity;
+  libraries.by_path.erase(known);
   void* const still = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (still == nullptr) return true;
-  dlclose(still);
+  // It may be asked for again, and another file of its path must not be taken for it: it is held
+  // and known as before. Where the reference cannot be had, the one at hand is kept.
+  Opened again = open_library(path, boost::dll::load_mode::rtld_lazy);
+  if (again.error.empty()) {
+    libraries.by_path.emplace(path.native(), MappedLibrary{identity, std::move(again.library)});
+    dlclose(still);
+  }
   return false;
 }
 

@@ -148,7 +148,7 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
     // A module closes only after another generation was published. The same one again is an
     // override's, which holds its modules.
     answer.reset();
-    const Generation* const next = &state.registry->for_this_thread();
+    const Generation* const next = &state.registry->for_this_thread(state.index);
     modules_are_held = next == tried;
     tried = next;
   }
@@ -157,7 +157,7 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
 inline Status invoke(const OperatorState& state, const OpmuxValue* values, Stream stream,
                      std::uint32_t flags) {
   Registry& registry = *state.registry;
-  const Generation& generation = registry.for_this_thread();
+  const Generation& generation = registry.for_this_thread(state.index);
   const OpmuxCall call = make_call(state, values, stream, flags);
   const auto slot = static_cast<std::size_t>(
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
@@ -284,7 +284,7 @@ Status BoxedOperator::call_provider(std::string_view provider, const OpmuxValue*
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
   const Generation* tried = nullptr;
   for (;;) {
-    const Generation& generation = state_->registry->for_this_thread();
+    const Generation& generation = state_->registry->for_this_thread(state_->index);
     const bool modules_are_held = &generation == tried;
     tried = &generation;
     const DeviceRoute& route = generation.routes[state_->index]->devices[slot];

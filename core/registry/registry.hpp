@@ -176,8 +176,9 @@ class Registry {
   // The generation that publish() would make, with the current one's number; calls do not use it.
   const Generation& prepare(RouteSet routes);
   const Generation& current() const noexcept { return *current_.load(std::memory_order_acquire); }
-  // The generation of a call that starts now on this thread: the current one, or an override's.
-  const Generation& for_this_thread() const noexcept;
+  // The generation of a call of operator `index` that starts now on this thread: an override's that
+  // knows the operator, else the current one.
+  const Generation& for_this_thread(std::uint32_t index) const noexcept;
 
   // The binding record of this key, made by `make` when there is none yet. Lives for the process.
   // The key must tell apart all that a call could tell apart.
@@ -244,9 +245,11 @@ extern thread_local constinit Override* innermost_override
 
 }  // namespace detail
 
-inline const Generation& Registry::for_this_thread() const noexcept {
+inline const Generation& Registry::for_this_thread(std::uint32_t index) const noexcept {
   for (const detail::Override* at = detail::innermost_override; at != nullptr; at = at->outer) {
-    if (at->registry == this && !at->ended.load(std::memory_order_relaxed)) return *at->generation;
+    if (at->registry == this && !at->ended.load(std::memory_order_relaxed) &&
+        index < at->generation->routes.size())
+      return *at->generation;
   }
   return current();
 }

@@ -76,9 +76,9 @@ class Mapper {
     if (const auto known = modules_.find(provider.module); known != modules_.end())
       return known->second;
     Check torch = provider.uses_torch ? preload() : std::nullopt;
-    Result<OpenModule> module =
-        torch ? Result<OpenModule>(std::move(*torch))
-              : use_module(provider.module, user_, plan_.checked_file(provider.module));
+    Result<OpenModule> module = torch
+                                    ? Result<OpenModule>(std::move(*torch))
+                                    : use_module(provider.module, user_, checked_module(provider));
     if (module.ok()) opened_.push_back(module->module);
     return modules_.emplace(provider.module, std::move(module)).first->second;
   }
@@ -86,6 +86,12 @@ class Mapper {
   std::vector<PluginModule> opened() const { return opened_; }
 
  private:
+  // The file that the probe has met.
+  const FileIdentity* checked_module(const ProviderPlan& provider) const {
+    const FileIdentity* const checked = plan_.checked_file(provider.module);
+    return checked != nullptr ? checked : &provider.module_identity;
+  }
+
   Check preload() {
     if (!preloaded_) {
       preloaded_ = true;

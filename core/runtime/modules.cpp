@@ -18,6 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kLongestDeadline = std::chrono::hours(24 * 365);
+
 enum class ModuleState { kActive, kDraining, kBusy, kRetired, kStillMapped, kUnmapped };
 
 const char* name_of(ModuleState state) {
@@ -138,7 +140,7 @@ void keep_modules(const void* user, const std::vector<PluginModule>& used,
       continue;
     }
     record->use->close();
-    record->deadline = Clock::now() + deadline;
+    record->deadline = Clock::now() + std::min(deadline, kLongestDeadline);
     enter_state(*record, ModuleState::kDraining);
   }
 }

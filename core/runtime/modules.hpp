@@ -24,8 +24,9 @@ struct OpenModule {
   std::uint64_t serial = 0;  // of this mapping; never used again
 };
 
-// The module of this file as it is now, mapped where no runtime has it yet. `user` is a runtime.
-// `checked`, where given, is the file that must be there: rule loader.changed.
+// The module of this file as it is now, mapped where no runtime has it yet. `user` is a runtime's
+// registry, whose address is never used again. `checked`, where given, is the file that must be
+// there: rule loader.changed.
 Result<OpenModule> use_module(const std::filesystem::path& path, const void* user,
                               const FileIdentity* checked = nullptr);
 

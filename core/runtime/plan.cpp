@@ -97,6 +97,7 @@ std::optional<Rejection> find_parts(ProviderPlan& provider, Plan& plan,
       find_module(manifest.plugin, provider.uses_torch ? &*plan.torch : nullptr, folders);
   if (!module.ok()) return std::move(module).rejection();
   // A module that is being copied is told from its bytes, not by the probe's end.
+  file_identity(*module, provider.module_identity);
   if (auto bytes = elf::read(*module, elf::Detail::kDependencies); !bytes)
     return std::move(bytes).rejection();
   if (Check untrusted = require_trust(*module, context.trust)) return untrusted;

@@ -61,6 +61,7 @@ struct ProviderPlan {
   bool uses_torch = false;
   bool is_routed = true;  // some route names it
   std::filesystem::path module;
+  FileIdentity module_identity;        // when it was looked at
   std::optional<Rejection> rejection;  // of the provider as a whole: torch or module
   std::vector<LibraryPlan> libraries;
   std::vector<SymbolPlan> symbols;  // of the libraries in use

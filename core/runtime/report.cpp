@@ -172,7 +172,7 @@ Report make_report(const Runtime::State& runtime) {
   report.rejections.insert(report.rejections.end(), shadows.begin(), shadows.end());
   const std::vector<Rejection> own = runtime.rejections();
   report.rejections.insert(report.rejections.end(), own.begin(), own.end());
-  report.modules = report_modules(&runtime);
+  report.modules = report_modules(&runtime.registry());
   report.history = runtime.history();
   report.ready = runtime.is_ready();
   report.probes = preparation.findings.probes;

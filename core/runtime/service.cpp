@@ -124,7 +124,8 @@ struct Service::Impl {
   // How long poll() may sleep; with the mutex held.
   int timeout() const {
     if (is_draining) return static_cast<int>(kDrainPeriod.count());
-    if (!first_change) return -1;
+    // Without a descriptor to be woken by, looking often has to do.
+    if (!first_change) return wake.valid() ? -1 : 100;
     const Clock::time_point due = std::min(*last_change + kQuiet, *first_change + kLongestWait);
     const auto left = std::chrono::duration_cast<milliseconds>(due - Clock::now());
     return static_cast<int>(std::max<std::int64_t>(left.count() + 1, 0));
@@ -158,10 +159,12 @@ struct Service::Impl {
       if (is_stopping) return;
       if (inotify.get() >= 0) read_events();
       if (is_draining) {
+        // Whoever asks for draining meanwhile is not to be forgotten.
+        is_draining = false;
         lock.unlock();
         const bool more = close_drained_modules();
         lock.lock();
-        is_draining = more;
+        is_draining |= more;
       }
       if (const std::function<void()> task = next_task()) {
         lock.unlock();

@@ -23,6 +23,8 @@ constexpr std::size_t kHistory = 256;
 // Overrides that are kept for being made again; more are a program that makes up routes.
 constexpr std::size_t kOverrides = 1024;
 
+constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -163,9 +165,10 @@ Status Runtime::State::open() {
   Result<Config> config = load_config(options_.config_file);
   if (!config.ok()) return status_of(config.rejection());
   const bool in_background = options_.background.value_or(config->start == Start::kBackground);
-  StatusOr<std::unique_ptr<Preparation>> made = prepare(
-      options_, *std::move(config),
-      in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll, registry_, this);
+  StatusOr<std::unique_ptr<Preparation>> made =
+      prepare(options_, *std::move(config),
+              in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll, registry_,
+              &registry_);
   if (!made.ok()) return made.status();
   std::shared_ptr<const Preparation> preparation = std::move(*made);
   is_watching_ = options_.watch.value_or(preparation->config.watch);
@@ -176,12 +179,12 @@ Status Runtime::State::open() {
   });
   if (!status.ok()) return status;
   offer_report(*preparation);
+  if (is_watching()) watch_files(nullptr);
   if (in_background) {
     service_.run([this] { (void)this->change("background"); });
   } else {
     set_ready({});
   }
-  if (is_watching()) watch_files(nullptr);
   return {};
 }
 
@@ -201,7 +204,7 @@ void Runtime::State::publish(std::shared_ptr<const Preparation> preparation,
   }();
   if (!is_new) return;
   log_decisions(*preparation, told_);
-  keep_modules(this, preparation->bindings.modules, options_.drain_deadline);
+  keep_modules(&registry_, preparation->bindings.modules, options_.drain_deadline);
   if (close_drained_modules()) service_.drain();
 }
 
@@ -209,8 +212,9 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
   const Published running = published();
   Result<Config> config = load_config(options_.config_file);
   StatusOr<std::unique_ptr<Preparation>> made =
-      config.ok() ? prepare(options_, *std::move(config), PreparationScope::kAll, registry_, this)
-                  : StatusOr<std::unique_ptr<Preparation>>(status_of(config.rejection()));
+      config.ok()
+          ? prepare(options_, *std::move(config), PreparationScope::kAll, registry_, &registry_)
+          : StatusOr<std::unique_ptr<Preparation>>(status_of(config.rejection()));
   std::shared_ptr<const Preparation> next;
   if (made.ok()) {
     next = std::move(*made);
@@ -219,7 +223,7 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
   }
   if (!made.ok() || !report.reasons.empty()) {
     // Modules that only the refused preparation uses go.
-    keep_modules(this, running.preparation->bindings.modules, options_.drain_deadline);
+    keep_modules(&registry_, running.preparation->bindings.modules, options_.drain_deadline);
     if (close_drained_modules()) service_.drain();
     if (is_watching()) watch_files(next.get());
     return made.ok() ? refused(report.reasons) : made.status();
@@ -335,6 +339,7 @@ void Runtime::State::set_ready(const Status& status) {
 }
 
 Status Runtime::State::wait_ready(std::chrono::milliseconds deadline) {
+  deadline = std::min(deadline, kLongest);  // a clock that is added to it must not overflow
   std::unique_lock lock(mutex_);
   if (ready_changed_.wait_for(lock, deadline, [&] { return is_ready_; })) return ready_status_;
   Rejection rejection = reject(rules::kRuntimeNotReady, "wait_ready",

@@ -90,5 +90,17 @@ TEST_F(OverrideTest, StaysWithItsGenerationWhenAnotherIsPublished) {
   EXPECT_EQ(op_.op().last_call().generation, turned_->number);
 }
 
+TEST_F(OverrideTest, AnOperatorThatIsNewerThanTheOverrideHasTheCurrentRoute) {
+  const OverrideScope scope = turn();
+  const auto* const later = test::declared(op_.registry(), "later(Tensor(a!) x) -> ()");
+  RouteSet routes = op_.routes();
+  routes.routes[later] = routes.routes.begin()->second;
+  op_.registry().publish(std::move(routes));
+  float x = 0;
+  EXPECT_TRUE(Operator<void(Tensor)>(later)(TensorView(&x, DType::kFloat32, {1})).ok());
+  EXPECT_EQ(op_.op().last_provider(), "first");
+  EXPECT_EQ(server(), "second");
+}
+
 }  // namespace
 }  // namespace opmux

@@ -128,6 +128,15 @@ TEST_F(UnloadTest, Case64AModuleThatTheLinkerKeepsIsToldToBeStillMapped) {
   leave_out();
   EXPECT_TRUE(becomes_true([&] { return module().state == "retired, still mapped"; }));
   dlclose(held);
+  // It comes back as it was, and a newer file of its path is not taken for it.
+  world_.write_routes("one");
+  ASSERT_TRUE(runtime_->reload().ok());
+  EXPECT_EQ(LiveCall(*runtime_).seen(), mark(1));
+  leave_out();
+  world_.replace_module("one", "live_3");
+  world_.write_routes("one");
+  ASSERT_TRUE(runtime_->reload().ok());
+  EXPECT_EQ(LiveCall(*runtime_).seen(), mark(3));
 }
 
 // Field report F16: a thread-local destructor keeps the module, whatever it says of itself, and a
