@@ -55,7 +55,7 @@ std::optional<std::chrono::milliseconds> read_duration(const yaml::MapReader& ma
 
 std::optional<std::string> read_word(const yaml::Node& node, const std::string& what,
                                      const std::vector<std::string>& words, yaml::Errors& errors) {
-  const auto word = yaml::read_text(node, what, errors);
+  auto word = yaml::read_text(node, what, errors);
   if (!word || std::find(words.begin(), words.end(), *word) != words.end()) return word;
   errors.add(rules::kYamlWrongForm, node.position, what + ": one of " + join(words, ", "),
              yaml::describe(node), yaml::nearest_hint(*word, words));

@@ -293,8 +293,11 @@ Bindings bind_verdicts(const BindContext& context) {
     if (!context.load && !provider.linked_in) continue;
     Result<const BoundCall*> bound = bind_one(verdict, provider, *declaration,
                                               bindings.counters.back(), mapper, context.registry);
-    verdict.rejection = bound.ok() ? check_in_place(verdict, provider.manifest->provider, **bound)
-                                   : Check(std::move(bound).rejection());
+    if (!bound.ok()) {
+      verdict.rejection = std::move(bound).rejection();
+      continue;
+    }
+    verdict.rejection = check_in_place(verdict, provider.manifest->provider, **bound);
     if (!verdict.rejection) bindings.calls[index] = *bound;
   }
   bindings.modules = mapper.opened();

@@ -239,7 +239,7 @@ Status Runtime::State::change(const std::string& trigger) {
                             "one that is inside a change"));
   }
   Change change(*this, trigger);
-  const Status status = change.run([&] { return prepare_and_publish(change.report); });
+  Status status = change.run([&] { return prepare_and_publish(change.report); });
   if (status.ok() || trigger == "background") set_ready(status);
   return status;
 }
