@@ -138,18 +138,19 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
                                              std::size_t slot, std::optional<OpmuxStatus> answer) {
   if (!device_and_stream_fit(call)) return device_or_stream_error(state, call);
   const Generation* tried = &generation;
-  bool modules_are_held = false;
+  const detail::Override* holder = nullptr;
   for (;;) {
     const DeviceRoute& route = tried->routes[state.index]->devices[slot];
     if (route.entries.empty()) return no_route(state, route, call.device.type);
-    std::optional<Status> status = call_route(
-        state, *tried, route, call, state.registry->counters().local(), answer, modules_are_held);
+    std::optional<Status> status =
+        call_route(state, *tried, route, call, state.registry->counters().local(), answer, holder);
     if (status) return *std::move(status);
     // A module closes only after another generation was published. The same one again is an
     // override's, which holds its modules.
     answer.reset();
-    const Generation* const next = &state.registry->for_this_thread(state.index);
-    modules_are_held = next == tried;
+    const detail::Override* const at = state.registry->override_for_this_thread(state.index);
+    const Generation* const next = at == nullptr ? &state.registry->current() : at->generation;
+    holder = next == tried ? at : nullptr;
     tried = next;
   }
 }
@@ -284,8 +285,9 @@ Status BoxedOperator::call_provider(std::string_view provider, const OpmuxValue*
       call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
   const Generation* tried = nullptr;
   for (;;) {
-    const Generation& generation = state_->registry->for_this_thread(state_->index);
-    const bool modules_are_held = &generation == tried;
+    const detail::Override* const at = state_->registry->override_for_this_thread(state_->index);
+    const Generation& generation = at == nullptr ? state_->registry->current() : *at->generation;
+    const detail::Override* const holder = &generation == tried ? at : nullptr;
     tried = &generation;
     const DeviceRoute& route = generation.routes[state_->index]->devices[slot];
     DeviceRoute only;
@@ -308,7 +310,7 @@ Status BoxedOperator::call_provider(std::string_view provider, const OpmuxValue*
     }
     std::optional<Status> status =
         call_route(*state_, generation, only, call, state_->registry->counters().local(),
-                   std::nullopt, modules_are_held);
+                   std::nullopt, holder);
     if (status) return *std::move(status);
   }
 }

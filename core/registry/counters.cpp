@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -19,11 +20,30 @@ std::uint64_t next_serial() {
   return serial.fetch_add(1) + 1;
 }
 
+// Calls of destructors at the end of a thread come after its blocks were given back.
+thread_local constinit bool has_ended = false;
+
 // All blocks of this thread, for threads that use several runtimes in turn.
-std::unordered_map<std::uint64_t, CounterBlock*>& blocks_of_this_thread() {
-  thread_local std::unordered_map<std::uint64_t, CounterBlock*> blocks;
-  return blocks;
+struct ThreadBlocks {
+  std::unordered_map<std::uint64_t, std::shared_ptr<CounterBlock>> by_serial;
+  ThreadBlocks() = default;
+  ThreadBlocks(const ThreadBlocks&) = delete;
+  ThreadBlocks& operator=(const ThreadBlocks&) = delete;
+  ~ThreadBlocks() {
+    has_ended = true;
+    counter_cache = {};
+    for (const auto& [serial, block] : by_serial) block->give_back();
+  }
+};
+
+std::shared_ptr<CounterBlock>& block_of_this_thread(std::uint64_t serial) {
+  thread_local ThreadBlocks blocks;
+  return blocks.by_serial[serial];
 }
+
+// Where counts go that there is no memory for.
+BindingCounterCell lost_counts;
+thread_local CounterBlock lost_block;
 
 using CellMember = std::atomic<std::uint64_t> BindingCounterCell::*;
 using CountMember = std::uint64_t BindingCounts::*;
@@ -41,8 +61,10 @@ constexpr std::array<std::pair<CellMember, CountMember>, 8> kMembers{{
 }  // namespace
 
 BindingCounterCell& CounterBlock::grow(std::uint32_t counter) noexcept {
+  if (this == &lost_block) return lost_counts;
   const std::uint32_t size = std::max({kSmallestBlock, counter + 1, size_ * 2});
-  auto cells = std::make_unique<BindingCounterCell[]>(size);
+  std::unique_ptr<BindingCounterCell[]> cells(new (std::nothrow) BindingCounterCell[size]);
+  if (cells == nullptr) return lost_counts;
   const std::lock_guard lock(mutex_);
   for (std::uint32_t index = 0; index < size_; ++index) {
     for (const auto& [cell, count] : kMembers) {
@@ -57,16 +79,39 @@ BindingCounterCell& CounterBlock::grow(std::uint32_t counter) noexcept {
 
 Counters::Counters() : serial_(next_serial()) {}
 
-CounterBlock& Counters::local_slow() noexcept {
-  CounterBlock*& block = blocks_of_this_thread()[serial_];
-  if (block == nullptr) {
-    auto fresh = std::make_unique<CounterBlock>();
-    block = fresh.get();
-    const std::lock_guard lock(mutex_);
-    blocks_.push_back(std::move(fresh));
+std::size_t Counters::block_count() const {
+  const std::lock_guard lock(mutex_);
+  return blocks_.size();
+}
+
+std::shared_ptr<CounterBlock> Counters::take_block() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& block : blocks_) {
+    if (!block->is_used_.exchange(true, std::memory_order_acquire)) {
+      block->last_served = UINT32_MAX;
+      block->last_generation = nullptr;
+      return block;
+    }
   }
-  counter_cache = {serial_, block};
-  return *block;
+  blocks_.push_back(std::make_shared<CounterBlock>());
+  return blocks_.back();
+}
+
+CounterBlock& Counters::local_slow() noexcept {
+  try {
+    if (has_ended) {
+      // Kept until the thread is gone, and then nobody's: there is no later moment to give it back.
+      CounterBlock& block = *take_block();
+      counter_cache = {serial_, &block};
+      return block;
+    }
+    std::shared_ptr<CounterBlock>& block = block_of_this_thread(serial_);
+    if (block == nullptr) block = take_block();
+    counter_cache = {serial_, block.get()};
+    return *block;
+  } catch (const std::bad_alloc&) {
+    return lost_block;
+  }
 }
 
 BindingCounts Counters::sum(std::uint32_t counter) const {

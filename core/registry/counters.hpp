@@ -42,7 +42,8 @@ struct alignas(64) BindingCounterCell {
   }
 };
 
-// One thread's cells of one Counters, and what the thread called last.
+// One thread's cells of one Counters, and what the thread called last. When the thread ends, the
+// next new one goes on with its block.
 class CounterBlock {
  public:
   BindingCounterCell& cell(std::uint32_t counter) noexcept {
@@ -55,13 +56,18 @@ class CounterBlock {
   std::uint32_t last_served = UINT32_MAX;
   const Generation* last_generation = nullptr;
 
+  // For the owning thread when it ends.
+  void give_back() noexcept { is_used_.store(false, std::memory_order_release); }
+
  private:
   friend class Counters;
+  // Without memory the counts of the call are lost, not the call.
   BindingCounterCell& grow(std::uint32_t counter) noexcept;
 
   // Replaced by its owner under the mutex that readers hold; the owner reads it without.
   std::unique_ptr<BindingCounterCell[]> cells_;
   std::uint32_t size_ = 0;
+  std::atomic<bool> is_used_{true};
   std::mutex mutex_;
 };
 
@@ -76,7 +82,7 @@ class Counters {
  public:
   Counters();
 
-  // The calling thread's block; allocated at the thread's first call.
+  // The calling thread's block; taken from a thread that ended, or allocated, at its first call.
   CounterBlock& local() noexcept {
     if (counter_cache.serial == serial_) [[likely]]
       return *counter_cache.block;
@@ -84,14 +90,17 @@ class Counters {
   }
 
   BindingCounts sum(std::uint32_t counter) const;
+  // As many as there were threads at one time.
+  std::size_t block_count() const;
 
  private:
   CounterBlock& local_slow() noexcept;
+  std::shared_ptr<CounterBlock> take_block();
 
   const std::uint64_t serial_;  // never reused, so that a stale cache cannot match
   mutable std::mutex mutex_;
   // A block outlives its thread, so no count is lost.
-  std::vector<std::unique_ptr<CounterBlock>> blocks_;
+  std::vector<std::shared_ptr<CounterBlock>> blocks_;
 };
 
 }  // namespace opmux

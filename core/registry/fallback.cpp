@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/registry/fallback.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -141,6 +142,20 @@ void note_failure(const OperatorState& state, const DeviceRoute& route, const Bo
     log::warn("left out of the route: " + to_string(*why));
 }
 
+// The binding's answer, its module held by the override's scope, which may end meanwhile on another
+// thread. That would unmap a closing module before this call is over, were it not counted itself.
+OpmuxStatus call_held(const BoundCall& binding, const OpmuxCall& call,
+                      const detail::Override& holder) {
+  if (binding.module == nullptr) return binding.call(binding.binding, &call);
+  const auto held = std::find_if(holder.held_shards.begin(), holder.held_shards.end(),
+                                 [&](const auto& shard) { return shard.first == binding.module; });
+  if (held == holder.held_shards.end()) return call_binding(binding, call);
+  const ModuleHold hold = ModuleHold::beside(*binding.module, held->second);
+  if (holder.ended.load()) return kModuleClosing;
+  const OpmuxStatus answer = binding.call(binding.binding, &call);
+  return answer == kModuleClosing ? OPMUX_ERROR_AFTER_LAUNCH : answer;
+}
+
 bool is_in_quarantine_rule(const DeviceRoute& route, const BoundCall& binding) {
   return route.quarantine.failures > 0 && binding.record != nullptr;
 }
@@ -155,7 +170,7 @@ const char* device_name(std::int32_t type) {
 [[gnu::cold, gnu::noinline]] std::optional<Status> call_route(
     const OperatorState& state, const Generation& generation, const DeviceRoute& route,
     const OpmuxCall& call, CounterBlock& block, std::optional<OpmuxStatus> first_answer,
-    bool modules_are_held) {
+    const detail::Override* holder) {
   CallReasons reasons;
   if (route.strict && route.first_is_skipped) {
     reasons.add(route.skipped.front().provider, route.skipped.front().rejection);
@@ -200,10 +215,9 @@ const char* device_name(std::int32_t type) {
         shadow = ShadowCall::make(state, route, *binding, call, block);
       const WorkspaceScope workspace;
       answer =
-          modules_are_held ? binding->call(binding->binding, &call) : call_binding(*binding, call);
+          holder != nullptr ? call_held(*binding, call, *holder) : call_binding(*binding, call);
     }
-    if (answer == kModuleClosing && binding->module != nullptr && !modules_are_held)
-      return std::nullopt;
+    if (answer == kModuleClosing && binding->module != nullptr) return std::nullopt;
     if (answer == OPMUX_OK) {
       if (trial.is_open()) trial.served();
       if (shadow) shadow->run(block);

@@ -22,12 +22,13 @@ inline void count_served(CounterBlock& block, std::uint32_t counter,
 }
 
 // Tries the bindings of the route in order. `first_answer` is what the first one returned, or
-// nothing when it was not called yet. `modules_are_held`: by an override of this thread, so that
-// none is unmapped. Nothing when a module of the route is closing.
+// nothing when it was not called yet. `holder`, if any, is the override of this thread whose
+// generation this is: its scope holds the modules, so that closing ones are called all the same.
+// Nothing when a module of the route is closing, or when the override ended meanwhile.
 std::optional<Status> call_route(const detail::OperatorState& state, const Generation& generation,
                                  const DeviceRoute& route, const OpmuxCall& call,
                                  CounterBlock& block, std::optional<OpmuxStatus> first_answer,
-                                 bool modules_are_held);
+                                 const detail::Override* holder);
 
 // A route without a binding that can be called.
 Status no_route(const detail::OperatorState& state, const DeviceRoute& route,

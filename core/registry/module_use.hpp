@@ -28,6 +28,11 @@ class ModuleUse {
     shards_[shard].inside.fetch_sub(1);
     return -1;
   }
+  // Beside a hold of this shard, which proves that the module is mapped, closing or not. Whether
+  // the hold was still there when the count went up is for the caller to look at afterwards.
+  void enter_beside(int shard) noexcept {
+    shards_[static_cast<std::size_t>(shard)].inside.fetch_add(1);
+  }
   void leave(int shard) noexcept {
     shards_[static_cast<std::size_t>(shard)].inside.fetch_sub(1, std::memory_order_release);
   }
@@ -64,6 +69,12 @@ class ModuleUse {
 class ModuleHold {
  public:
   explicit ModuleHold(ModuleUse& use) noexcept : use_(&use), shard_(use.enter()) {}
+  // A second one beside `other`, in its shard: the sum of the shards, which are read one after the
+  // other, then never looks like nobody is inside while one of the two lives.
+  static ModuleHold beside(ModuleUse& use, int shard) noexcept {
+    use.enter_beside(shard);
+    return {use, shard};
+  }
   ModuleHold(ModuleHold&& other) noexcept : use_(other.use_), shard_(other.shard_) {
     other.shard_ = -1;
   }
@@ -72,8 +83,12 @@ class ModuleHold {
     if (shard_ >= 0) use_->leave(shard_);
   }
   explicit operator bool() const noexcept { return shard_ >= 0; }
+  ModuleUse& use() const noexcept { return *use_; }
+  int shard() const noexcept { return shard_; }
 
  private:
+  ModuleHold(ModuleUse& use, int shard) noexcept : use_(&use), shard_(shard) {}
+
   ModuleUse* use_;
   int shard_;
 };

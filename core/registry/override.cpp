@@ -35,6 +35,7 @@ std::optional<OverrideScope> OverrideScope::make(const Registry& registry,
                                                  const Generation& generation) {
   std::set<ModuleUse*> modules;
   for (const OperatorRoute* route : generation.routes) {
+    if (route == nullptr) continue;
     for (const DeviceRoute& device : route->devices) {
       for (const BoundCall* binding : device.entries) {
         if (binding->module != nullptr) modules.insert(binding->module);
@@ -57,6 +58,7 @@ OverrideScope::OverrideScope(const Registry& registry, const Generation& generat
   made->registry = &registry;
   made->generation = &generation;
   made->outer = detail::innermost_override;
+  for (const ModuleHold& hold : holds_) made->held_shards.emplace_back(&hold.use(), hold.shard());
   override_ = detail::innermost_override = made.release();
 }
 
@@ -67,7 +69,8 @@ OverrideScope::OverrideScope(OverrideScope&& other) noexcept
 
 OverrideScope::~OverrideScope() {
   if (override_ == nullptr) return;
-  override_->ended.store(true, std::memory_order_release);
+  // Before the holds go: a call on the override's thread counts itself in and then looks here.
+  override_->ended.store(true);
   if (std::this_thread::get_id() == thread_) remove_ended();
 }
 

@@ -176,6 +176,13 @@ bool is_same(const DeviceRoute& a, const DeviceRoute& b) {
                     });
 }
 
+const OperatorState* find_in(const OperatorList& operators, std::string_view name) {
+  const auto at = std::lower_bound(
+      operators.begin(), operators.end(), name,
+      [](const OperatorState* state, std::string_view wanted) { return state->name < wanted; });
+  return at != operators.end() && (*at)->name == name ? *at : nullptr;
+}
+
 DeviceRoutes gone(const OperatorState& state, std::uint64_t number) {
   DeviceRoutes devices;
   for (DeviceRoute& route : devices) {
@@ -216,18 +223,21 @@ OperatorList Registry::declare(const std::vector<OperatorDeclaration>& declarati
   const std::lock_guard lock(mutex_);
   OperatorList declared;
   for (const OperatorDeclaration& declaration : declarations) {
-    if (const auto known = states_by_name_.find(declaration.name); known != states_by_name_.end()) {
+    const auto known = states_by_name_.find(declaration.name);
+    if (known != states_by_name_.end()) {
       if (known->second->schema_text == declaration.schema_text ||
           schema::to_string(known->second->schema) == schema::to_string(declaration.schema)) {
         declared.push_back(known->second);
         continue;
       }
-      rejections.push_back(
-          reject(rules::kRegistryRedeclaredOperator,
-                 to_string(declaration.location) + ": operator " + declaration.name,
-                 known->second->schema_text, declaration.schema_text));
-      declared.push_back(nullptr);
-      continue;
+      if (known->second->is_published) {
+        rejections.push_back(
+            reject(rules::kRegistryRedeclaredOperator,
+                   to_string(declaration.location) + ": operator " + declaration.name,
+                   known->second->schema_text, declaration.schema_text));
+        declared.push_back(nullptr);
+        continue;
+      }
     }
     Result<std::unique_ptr<OperatorState>> state = make_state(declaration);
     if (!state.ok()) {
@@ -238,7 +248,7 @@ OperatorList Registry::declare(const std::vector<OperatorDeclaration>& declarati
     (*state)->registry = this;
     (*state)->index = static_cast<std::uint32_t>(states_.size());
     states_.push_back(std::move(*state));
-    states_by_name_.emplace(declaration.name, states_.back().get());
+    states_by_name_[declaration.name] = states_.back().get();
     declared.push_back(states_.back().get());
   }
   routes_.resize(states_.size());
@@ -246,9 +256,15 @@ OperatorList Registry::declare(const std::vector<OperatorDeclaration>& declarati
 }
 
 const OperatorRoute* Registry::intern(std::size_t index, DeviceRoutes devices) {
-  // Reasons may differ without end; routes that come back are among the latest.
+  // Reasons may differ without end; routes that come back are the current one or among the latest.
   constexpr std::size_t kLatest = 16;
   auto& known = routes_[index];
+  const Generation& current = *current_.load(std::memory_order_relaxed);
+  const OperatorRoute* const running =
+      index < current.routes.size() ? current.routes[index] : nullptr;
+  if (running != nullptr && is_same(running->devices[0], devices[0]) &&
+      is_same(running->devices[1], devices[1]))
+    return running;
   const std::size_t first = known.size() > kLatest ? known.size() - kLatest : 0;
   for (std::size_t at = known.size(); at-- > first;) {
     if (is_same(known[at]->devices[0], devices[0]) && is_same(known[at]->devices[1], devices[1]))
@@ -275,15 +291,14 @@ std::unique_ptr<Generation> Registry::make_generation(RouteSet routes) {
       operators.push_back(&state);
       continue;
     }
+    const OperatorRoute* const running =
+        index < current.routes.size() ? current.routes[index] : nullptr;
     // Told as gone since it went: the route of the current generation is kept where it says so.
-    const bool was_there =
-        index >= current.routes.size() ||
-        std::binary_search(
-            current.operators->begin(), current.operators->end(), &state,
-            [](const OperatorState* a, const OperatorState* b) { return a->name < b->name; });
-    generation->routes.push_back(was_there ? intern(index, gone(state, next_number_))
-                                           : current.routes[index]);
+    const bool is_there = find_in(*current.operators, state.name) == &state;
+    generation->routes.push_back(is_there ? intern(index, gone(state, next_number_)) : running);
   }
+  while (!generation->routes.empty() && generation->routes.back() == nullptr)
+    generation->routes.pop_back();
   std::sort(operators.begin(), operators.end(),
             [](const OperatorState* a, const OperatorState* b) { return a->name < b->name; });
   generation->operators = operators == *current.operators
@@ -302,6 +317,8 @@ const Generation& Registry::publish(RouteSet routes) {
   }
   generation->number = next_number_++;
   generations_.push_back(std::move(generation));
+  for (const OperatorState* state : *generations_.back()->operators)
+    states_[state->index]->is_published = true;
   current_.store(generations_.back().get(), std::memory_order_release);
   return *generations_.back();
 }
@@ -328,11 +345,7 @@ BoundCall& Registry::add_binding(std::string key, BoundCall binding) {
 }
 
 const OperatorState* Registry::find(std::string_view name) const {
-  const OperatorList& operators = this->operators();
-  const auto at = std::lower_bound(
-      operators.begin(), operators.end(), name,
-      [](const OperatorState* state, std::string_view wanted) { return state->name < wanted; });
-  return at != operators.end() && (*at)->name == name ? *at : nullptr;
+  return find_in(operators(), name);
 }
 
 std::uint32_t Registry::counter_of(const std::string& operator_name, const std::string& provider,

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -117,14 +118,16 @@ struct OperatorRoute {
 
 namespace detail {
 struct OperatorState;
-}
+struct Override;
+}  // namespace detail
 
 using OperatorList = std::vector<const detail::OperatorState*>;
 
 struct Generation {
   std::uint64_t number = 0;
   bool strict = false;
-  std::vector<const OperatorRoute*> routes;       // by operator index
+  // By operator index; null for one that was declared and is in no generation up to this one.
+  std::vector<const OperatorRoute*> routes;
   std::shared_ptr<const OperatorList> operators;  // that it declares, sorted by name
 };
 
@@ -143,6 +146,7 @@ struct OperatorState {
   std::int32_t first_tensor = -1;  // the first argument of type Tensor: its device is the call's
   std::uint32_t argument_count = 0;
   std::uint32_t required_count = 0;  // arguments without a default
+  bool is_published = false;         // there may be handles; guarded by the registry's mutex
   std::string name;
   std::string schema_text;
   schema::Schema schema;
@@ -163,10 +167,11 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // The state of each declaration, in their order; a new one for a name that is new. Null where a
-  // declaration is refused, with the reason in `rejections`: its schema has an argument type that
-  // calls cannot carry (manifest.schema), or it is not the one that handles were resolved with
-  // (registry.redeclared_operator). Seen by find() from the next publish() on.
+  // The state of each declaration, in their order; a new one for a name that is new, or that no
+  // generation ever had with this schema or another. Null where a declaration is refused, with the
+  // reason in `rejections`: its schema has an argument type that calls cannot carry
+  // (manifest.schema), or it is not the one that handles may have been resolved with
+  // (registry.redeclared_operator). Seen by find() from the publish() on whose routes have it.
   OperatorList declare(const std::vector<OperatorDeclaration>& declarations,
                        std::vector<Rejection>& rejections);
 
@@ -179,6 +184,8 @@ class Registry {
   // The generation of a call of operator `index` that starts now on this thread: an override's that
   // knows the operator, else the current one.
   const Generation& for_this_thread(std::uint32_t index) const noexcept;
+  // That override, or null.
+  const detail::Override* override_for_this_thread(std::uint32_t index) const noexcept;
 
   // The binding record of this key, made by `make` when there is none yet. Lives for the process.
   // The key must tell apart all that a call could tell apart.
@@ -235,9 +242,11 @@ namespace detail {
 // One override of a thread, innermost first. Owned by its scope; one that ends on another thread is
 // marked and stays, since only its own thread may change the list.
 struct Override {
-  const Registry* registry;
-  const Generation* generation;
-  Override* outer;
+  const Registry* registry = nullptr;
+  const Generation* generation = nullptr;
+  Override* outer = nullptr;
+  // Where its scope holds modules that may be unmapped.
+  std::vector<std::pair<ModuleUse*, int>> held_shards;
   std::atomic<bool> ended{false};
 };
 extern thread_local constinit Override* innermost_override
@@ -245,13 +254,19 @@ extern thread_local constinit Override* innermost_override
 
 }  // namespace detail
 
-inline const Generation& Registry::for_this_thread(std::uint32_t index) const noexcept {
+inline const detail::Override* Registry::override_for_this_thread(
+    std::uint32_t index) const noexcept {
   for (const detail::Override* at = detail::innermost_override; at != nullptr; at = at->outer) {
     if (at->registry == this && !at->ended.load(std::memory_order_relaxed) &&
-        index < at->generation->routes.size())
-      return *at->generation;
+        index < at->generation->routes.size() && at->generation->routes[index] != nullptr)
+      return at;
   }
-  return current();
+  return nullptr;
+}
+
+inline const Generation& Registry::for_this_thread(std::uint32_t index) const noexcept {
+  const detail::Override* const found = override_for_this_thread(index);
+  return found == nullptr ? current() : *found->generation;
 }
 
 // While it lives, calls of its thread to operators of `registry` use `generation`. Scopes nest; the

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "core/base/rules.hpp"
 #include "tests/registry/operators.hpp"
 
 namespace opmux {
@@ -130,9 +131,50 @@ TEST(GenerationTest, HandlesOfARemovedOperatorSaySinceWhen) {
             status.rejection()->found);
 }
 
+TEST(GenerationTest, ManyReasonsDoNotPushOutTheRunningRoute) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  op.add("acme");
+  op.publish();
+  // Overrides of a program that makes up routes, each with a reason of its own.
+  for (int made = 0; made < 40; ++made) {
+    RouteSet routes = op.routes();
+    routes.routes.begin()->second[0].skipped.push_back(
+        {"other", reject(rules::kRegistryNotRouted, std::to_string(made), "a route", "none")});
+    op.registry().prepare(std::move(routes));
+  }
+  const std::uint64_t before = op.registry().current().number;
+  op.publish();
+  EXPECT_EQ(op.registry().current().number, before);
+}
+
+TEST(GenerationTest, ADeclarationThatNoGenerationHadIsForgotten) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  op.add("acme");
+  op.publish();
+  const std::uint64_t before = op.registry().current().number;
+  test::declared(op.registry(), "later(Tensor(a!) x) -> ()");
+  op.publish();
+  EXPECT_EQ(op.registry().current().number, before) << "of a change that was refused";
+
+  const auto* const mended = test::declared(op.registry(), "later(Tensor(a!) x, int n) -> ()");
+  RouteSet routes = op.routes();
+  routes.routes[mended];
+  op.registry().publish(routes);
+  EXPECT_EQ(op.registry().find("later"), mended);
+  EXPECT_EQ(op.registry().publish(routes).number, before + 1);
+
+  float x = 0;
+  EXPECT_EQ(
+      Operator<void(Tensor, std::int64_t)>(mended)(TensorView(&x, DType::kFloat32, {1}), 1).code(),
+      StatusCode::kUnsupported);
+}
+
 TEST(GenerationTest, ADeclarationWithAnotherSchemaIsRefused) {
   Registry& registry = Registry::create();
   const auto* const state = test::declared(registry, "op(Tensor(a!) x) -> ()");
+  RouteSet routes;
+  routes.routes[state];
+  registry.publish(std::move(routes));
   std::vector<Rejection> rejections;
   EXPECT_EQ(registry.declare({test::declare("op(Tensor(a!) x) -> ()")}, rejections),
             OperatorList{state});
@@ -153,6 +195,38 @@ TEST(CountersTest, KeepTheCountsOfThreadsThatEnded) {
     std::thread([&] { BindingCounterCell::increment(counters.local().cell(0).calls); }).join();
   }
   EXPECT_EQ(counters.sum(0).calls, 3u);
+}
+
+TEST(CountersTest, AThreadGoesOnWithTheBlockOfOneThatEnded) {
+  Counters counters;
+  for (int thread = 0; thread < 100; ++thread) {
+    std::thread([&] {
+      CounterBlock& block = counters.local();
+      EXPECT_EQ(block.last_generation, nullptr) << "this thread called nothing yet";
+      BindingCounterCell::increment(block.cell(0).calls);
+      static const Generation generation;
+      block.last_generation = &generation;
+    }).join();
+  }
+  EXPECT_EQ(counters.sum(0).calls, 100u);
+  EXPECT_EQ(counters.block_count(), 1u);
+}
+
+TEST(CountersTest, CountInDestructorsOfAThread) {
+  static Counters counters;
+  struct Late {
+    ~Late() { BindingCounterCell::increment(counters.local().cell(0).calls); }
+    int touched = 0;
+  };
+  for (int thread = 0; thread < 3; ++thread) {
+    std::thread([] {
+      // Made before the thread's blocks, so destroyed after them.
+      thread_local Late late;
+      ++late.touched;
+      BindingCounterCell::increment(counters.local().cell(0).calls);
+    }).join();
+  }
+  EXPECT_EQ(counters.sum(0).calls, 6u);
 }
 
 TEST(CountersTest, KeepTheCountsWhenBindingsAreAdded) {

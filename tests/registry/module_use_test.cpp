@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/registry/operators.hpp"
@@ -95,6 +96,64 @@ TEST(ClosingModuleTest, ACallStartsAgainOnTheNextGeneration) {
   EXPECT_EQ(old_script.calls, 2);
   std::thread([&] { EXPECT_TRUE(call(TensorView(&x, DType::kFloat32, {1})).ok()); }).join();
   EXPECT_FALSE(OverrideScope::make(op.registry(), op.registry().prepare(routes)).has_value());
+}
+
+// A scope that ends on another thread, while its own one is inside the closing module that it held:
+// the module waits for that call, too. Its "code" is a value that its closer overwrites.
+TEST(ClosingModuleTest, WaitsForCallsOfAnOverrideThatEndsElsewhere) {
+  constexpr int kRounds = 400;
+  struct Module {
+    ModuleUse use;
+    std::atomic<int> code{1};
+    std::atomic<int> calls{0};
+    static OpmuxStatus run(void* self, const OpmuxCall*) {
+      auto* const module = static_cast<Module*>(self);
+      ++module->calls;
+      const bool is_mapped = module->code.load(std::memory_order_relaxed) == 1;
+      std::this_thread::yield();
+      return is_mapped && module->code.load(std::memory_order_relaxed) == 1
+                 ? OPMUX_OK
+                 : OPMUX_ERROR_AFTER_LAUNCH;
+    }
+  };
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  op.add("next");
+  std::vector<Module> modules(kRounds);
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < kRounds; ++round) {
+    Module& module = modules[static_cast<std::size_t>(round)];
+    RouteSet routes = op.routes();
+    BoundCall counted = *op.binding(0);
+    counted.call = &Module::run;
+    counted.binding = &module;
+    counted.module = &module.use;
+    routes.routes.begin()->second[0].entries = {
+        &op.registry().add_binding("counted " + std::to_string(round), counted)};
+    const Generation& held = op.registry().publish(std::move(routes));
+
+    std::optional<OverrideScope> scope;
+    std::atomic<bool> is_made{false}, stop{false};
+    std::thread caller([&] {
+      if (auto made = OverrideScope::make(op.registry(), held)) scope.emplace(std::move(*made));
+      is_made = true;
+      const Operator<void(Tensor)> call(op.op().state());
+      float x = 0;
+      while (!stop) {
+        if (!call(TensorView(&x, DType::kFloat32, {1})).ok()) ++wrong;
+      }
+    });
+    while (!is_made) std::this_thread::yield();
+    op.publish();
+    module.use.close();
+    const int before = module.calls;
+    while (module.calls < before + 2) std::this_thread::yield();
+    scope.reset();
+    while (module.use.inside() != 0) std::this_thread::yield();
+    module.code.store(0, std::memory_order_relaxed);
+    stop = true;
+    caller.join();
+  }
+  EXPECT_EQ(wrong.load(), 0);
 }
 
 }  // namespace
