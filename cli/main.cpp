@@ -346,6 +346,7 @@ int dispatch(int argc, char** argv) {
       const std::filesystem::path whole = std::filesystem::absolute(path, failed);
       if (!failed) path = whole;
     }
+  keep_output_apart();
   return command();
 }
 
@@ -365,7 +366,8 @@ int main(int argc, char** argv) {
   try {
     const int code = opmux::cli::dispatch(argc, argv);
     // A full disk or closed pipe must not look like success.
-    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == opmux::cli::kFine) {
+    if ((std::fflush(opmux::cli::output()) != 0 || std::ferror(opmux::cli::output()) != 0) &&
+        code == opmux::cli::kFine) {
       opmux::cli::print_error("the output could not be written: check the disk and the pipe.");
       return opmux::cli::kFinding;
     }

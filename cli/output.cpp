@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/output.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -35,14 +36,26 @@ const char* code_of(Style style) {
 constexpr std::size_t kNarrowest = 40;
 constexpr std::size_t kWidest = 100;
 
+std::FILE* own_output = nullptr;
+
 void write(std::FILE* file, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), file);
 }
 
 }  // namespace
 
+std::FILE* output() { return own_output == nullptr ? stdout : own_output; }
+
+void keep_output_apart() {
+  std::fflush(stdout);
+  const int copy = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (copy < 0) return;
+  own_output = ::fdopen(copy, "w");
+  if (own_output != nullptr) static_cast<void>(::dup2(STDERR_FILENO, STDOUT_FILENO));
+}
+
 bool use_colour() {
-  static const bool use = ::isatty(STDOUT_FILENO) == 1 && !environment_variable("NO_COLOR") &&
+  static const bool use = ::isatty(fileno(output())) == 1 && !environment_variable("NO_COLOR") &&
                           environment_variable("TERM").value_or("dumb") != "dumb";
   return use;
 }
@@ -53,8 +66,8 @@ std::string styled(Style style, std::string_view text) {
 }
 
 void print(std::string_view line) {
-  write(stdout, line);
-  write(stdout, "\n");
+  write(output(), line);
+  write(output(), "\n");
 }
 
 std::string printable_lines(std::string_view text) {
@@ -69,7 +82,7 @@ std::string printable_lines(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
-  std::fflush(stdout);
+  std::fflush(output());
   write(stderr, "opmux: ");
   write(stderr, text);
   write(stderr, "\n");
@@ -94,7 +107,7 @@ std::string did_you_mean(std::string_view nearest_word) {
 std::size_t page_width() {
   static const std::size_t width = [=] {
     winsize size{};
-    if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+    if (::isatty(fileno(output())) != 1 || ::ioctl(fileno(output()), TIOCGWINSZ, &size) != 0 ||
         size.ws_col == 0)
       return kWidest;
     return std::clamp<std::size_t>(size.ws_col, kNarrowest, kWidest);

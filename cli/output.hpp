@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text for people. Colour only where stdout is a terminal, NO_COLOR is not set and TERM is not
+// Text for people. Colour only where output() is a terminal, NO_COLOR is not set and TERM is not
 // dumb.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,13 @@ enum class Style { kPlain, kBold, kGood, kBad, kWarning, kFaint };
 bool use_colour();
 std::string styled(Style style, std::string_view text);
 
-// A line on stdout.
+// Where this program's output goes: stdout, until keep_output_apart().
+std::FILE* output();
+// From now on output() is what stdout was, and what libraries print to stdout goes to stderr: a
+// provider that greets must not break --json. To be called once, before other threads run.
+void keep_output_apart();
+
+// A line on output().
 void print(std::string_view line);
 // `text` safe to print, line by line.
 std::string printable_lines(std::string_view text);
@@ -26,7 +33,7 @@ int usage_error(std::string_view what, std::string_view type_this);
 // "Did you mean `word`?", or nothing to say.
 std::string did_you_mean(std::string_view nearest_word);
 
-// Columns of the terminal that stdout is, 40 at least; 100 at most, and where it is none.
+// Columns of the terminal that output() is, 40 at least; 100 at most, and where it is none.
 std::size_t page_width();
 
 // `text` broken at spaces to lines of at most `width` columns, each after the first indented.

@@ -239,7 +239,7 @@ class Watch {
     taken_ = now;
     if (json_) {
       print(to_text(Json::parse(text), -1));
-      return std::fflush(stdout) == 0;
+      return std::fflush(output()) == 0;
     }
     return show({});
   }

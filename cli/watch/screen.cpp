@@ -29,15 +29,15 @@ constexpr const char* kClearBelow = "\033[J";
 constexpr std::size_t kPlainWidth = 100;
 
 bool terminal_size(winsize& size) {
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+  return ::ioctl(fileno(output()), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
 }
 
-void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), output()); }
 
 }  // namespace
 
 Screen::Screen(bool in_place)
-    : is_in_place_(in_place && ::isatty(STDOUT_FILENO) == 1 &&
+    : is_in_place_(in_place && ::isatty(fileno(output())) == 1 &&
                    environment_variable("TERM").value_or("dumb") != "dumb") {
   sigset_t handled;
   sigemptyset(&handled);
@@ -56,14 +56,14 @@ void Screen::enter() {
   if (!is_in_place_ || is_entered_) return;
   is_entered_ = true;
   put(kEnter);
-  std::fflush(stdout);
+  std::fflush(output());
 }
 
 void Screen::leave() {
   if (!is_entered_) return;
   is_entered_ = false;
   put(kLeave);
-  std::fflush(stdout);
+  std::fflush(output());
 }
 
 std::size_t Screen::width() const {
@@ -88,7 +88,7 @@ bool Screen::show(const std::vector<std::string>& lines) {
   if (is_entered_ && lines.size() < height()) text += std::string("\n") + kClearBelow;
   is_first_ = false;
   put(text);
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return std::fflush(output()) == 0 && std::ferror(output()) == 0;
 }
 
 Screen::Event Screen::wait(milliseconds time) {

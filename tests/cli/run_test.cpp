@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "tests/cli/command.hpp"
+#include "tests/fakes/fakes.hpp"
 
 namespace opmux::testing {
 namespace {
@@ -111,6 +113,21 @@ INSTANTIATE_TEST_SUITE_P(
                       WrongShape{"4x", "found nothing"}, WrongShape{"4,d=8", "found no `=`"},
                       WrongShape{"tokens=1000000000", "4 GiB"},
                       WrongShape{"tokens=99999999999999999999", "found `99999999999999999999`"}));
+
+TEST(Run, WhatAProviderPrintsIsNotInTheOutput) {
+  const Command command;
+  const std::filesystem::path manifest =
+      command.folder().write("providers/acme/acme.yaml",
+                             "manifest: 1\nprovider: acme\nplugin: acme\npriority: 90\noperators:\n"
+                             "  silu_and_mul: {module: silu_and_mul, when: {device: cpu}}\n");
+  std::filesystem::copy_file(fakes::path("module_greets"),
+                             manifest.parent_path() / "opmux_acme.so");
+  const Outcome outcome = command.run({"run", "silu_and_mul", "--manifests",
+                                       manifest.parent_path().parent_path().string(), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.json().at("provider"), "acme");
+  EXPECT_THAT(outcome.err, HasSubstr("fake: served"));
+}
 
 TEST(Run, UnknownOperatorNamesTheNearest) {
   const Outcome outcome = Command{}.run({"run", "rms_nrom"});

@@ -323,6 +323,11 @@ class Terminal {
     ::waitpid(process_, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  void wait_until_stopped() const {
+    int status = 0;
+    EXPECT_EQ(::waitpid(process_, &status, WUNTRACED), process_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
   const std::string& seen() const { return seen_; }
   void forget() { seen_.clear(); }
 
@@ -399,6 +404,8 @@ TEST_F(WatchTest, GivesTheTerminalBackWhileItIsSuspended) {
   terminal.forget();
   terminal.send(SIGTSTP);
   EXPECT_THAT(terminal.read_until(kLeave), HasSubstr(kLeave));
+  // As a shell does; a SIGCONT before it has stopped would be lost.
+  terminal.wait_until_stopped();
   terminal.forget();
   terminal.send(SIGCONT);
   EXPECT_THAT(terminal.read_until("generation 1"), HasSubstr(kEnter));

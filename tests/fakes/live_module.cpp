@@ -50,8 +50,20 @@ std::int64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
         OPMUX_DEVICE_CPU, 0, call, &numbers[N]                                                  \
   }
 
-const OpmuxOperatorEntry kEntries[] = {LIVE_ENTRY(0), LIVE_ENTRY(1), LIVE_ENTRY(2), LIVE_ENTRY(3),
-                                       LIVE_ENTRY(4), LIVE_ENTRY(5), LIVE_ENTRY(6), LIVE_ENTRY(7)};
+const OpmuxOperatorEntry kEntries[] = {
+    LIVE_ENTRY(0),
+    LIVE_ENTRY(1),
+    LIVE_ENTRY(2),
+    LIVE_ENTRY(3),
+    LIVE_ENTRY(4),
+    LIVE_ENTRY(5),
+    LIVE_ENTRY(6),
+    LIVE_ENTRY(7),
+#if defined(LIVE_DEVICE_WORK)
+    {sizeof(OpmuxOperatorEntry), 0, "live_on_device", "live_on_device(Tensor(a!) x) -> ()",
+     OPMUX_DEVICE_CUDA, 0, call, &numbers[0]},
+#endif
+};
 
 }  // namespace
 
@@ -69,7 +81,7 @@ extern "C" OPMUX_PLUGIN_EXPORT OpmuxStatus opmux_plugin_open(const OpmuxHost* ho
   table.abi_minor = OPMUX_PLUGIN_ABI_MINOR;
   table.name = "live";
   table.version = "1";
-  table.operator_count = 8;
+  table.operator_count = sizeof kEntries / sizeof kEntries[0];
   table.operators = kEntries;
 #if defined(LIVE_UNLOADABLE)
   table.flags = OPMUX_MODULE_UNLOADABLE;

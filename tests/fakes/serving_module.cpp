@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 
 #include "opmux/plugin.h"
 
@@ -16,6 +17,9 @@ std::atomic<std::uint64_t> calls{0};
 
 OpmuxStatus serve(void*, const OpmuxCall* call) {
   calls.fetch_add(1, std::memory_order_relaxed);
+#if defined(FAKE_GREETS)
+  std::puts("fake: served");
+#endif
   if (const int told = answer.load(std::memory_order_relaxed); told != OPMUX_OK) {
     call->host->set_error("fake: told to fail");
     return told;
@@ -52,6 +56,9 @@ OPMUX_PLUGIN_EXPORT void fake_add(float number) { offset = number; }
 OPMUX_PLUGIN_EXPORT std::uint64_t fake_calls() { return calls; }
 
 OPMUX_PLUGIN_EXPORT OpmuxStatus opmux_plugin_open(const OpmuxHost*, const OpmuxModule** module) {
+#if defined(FAKE_GREETS)
+  std::puts("fake: welcome");
+#endif
   static const OpmuxModule table = [] {
     OpmuxModule made{};
     made.struct_size = sizeof made;
