@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/files.hpp"
+#include "core/base/folder_listing.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 
@@ -206,11 +207,9 @@ class Search {
     const std::string stem = name.substr(0, dot + 3);
     std::set<std::string> found;
     for (const auto& candidate : candidates) {
-      std::error_code failed;
-      std::filesystem::directory_iterator entry(candidate.parent_path(), failed);
-      for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
-        const std::string file = entry->path().filename().string();
-        if (file == stem || file.starts_with(stem + ".")) found.insert(entry->path().string());
+      for (const std::string& file : list_folder(candidate.parent_path()).names) {
+        if (file == stem || file.starts_with(stem + "."))
+          found.insert((candidate.parent_path() / file).string());
         if (found.size() == 8) break;
       }
     }

@@ -60,7 +60,7 @@ std::vector<fs::path> folders_below(const fs::path& prefix, const std::string& v
 }
 
 bool looks_like_packages(const fs::path& folder) {
-  for (const std::string& name : discovery::list_folder(folder).names)
+  for (const std::string& name : list_folder(folder).names)
     if (glob_match("*.dist-info", name) || glob_match("*.egg-info", name) ||
         is_file(folder / name / "__init__.py"))
       return true;
@@ -94,7 +94,7 @@ Result<PythonEnvironment> environment_at(const fs::path& named, const std::strin
   if (status.type() == fs::file_type::not_found) return refuse("nothing there");
   if (status.type() == fs::file_type::none) return refuse(error.message());
   if (status.type() != fs::file_type::directory) return refuse("a file");
-  const auto listing = discovery::list_folder(root);
+  const auto listing = list_folder(root);
   if (!listing.fault.empty() && listing.names.empty())
     return reject(rules::kDiscoveryUnreadable, origin + " " + subject, "a folder that can be read",
                   listing.fault);

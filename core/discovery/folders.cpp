@@ -10,23 +10,6 @@ namespace opmux::discovery {
 
 namespace fs = std::filesystem;
 
-FolderListing list_folder(const fs::path& folder) {
-  FolderListing listing;
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  while (!error && entry != fs::directory_iterator()) {
-    if (listing.names.size() == kMaximumEntries) {
-      listing.fault = "it has more than " + std::to_string(kMaximumEntries) + " entries";
-      break;
-    }
-    listing.names.push_back(entry->path().filename().native());
-    entry.increment(error);
-  }
-  if (error) listing.fault = error.message();
-  std::sort(listing.names.begin(), listing.names.end());
-  return listing;
-}
-
 std::vector<std::string> list_matching(const fs::path& folder, std::string_view pattern) {
   std::vector<std::string> names = list_folder(folder).names;
   std::erase_if(names, [&](const std::string& name) { return !glob_match(pattern, name); });

@@ -4,24 +4,16 @@
 // this folder. Links are followed unless stated.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/folder_listing.hpp"
+
 namespace opmux::discovery {
 
-// More entries than any real site-packages folder has; a folder that goes on for ever ends here.
-inline constexpr std::size_t kMaximumEntries = 100'000;
-
-struct FolderListing {
-  std::vector<std::string> names;  // sorted by bytes
-  std::string fault;               // why the listing is not complete, empty when it is
-};
-
-FolderListing list_folder(const std::filesystem::path& folder);
-// The names among them that match a shell pattern.
+// The names in a folder that match a shell pattern, sorted by bytes.
 std::vector<std::string> list_matching(const std::filesystem::path& folder,
                                        std::string_view pattern);
 

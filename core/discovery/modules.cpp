@@ -29,7 +29,7 @@ std::string built_versions(const std::string& prefix, const std::vector<fs::path
   std::vector<std::string> versions;
   for (const fs::path& folder : folders) {
     if (!folder.is_absolute()) continue;
-    for (const std::string& name : discovery::list_folder(folder).names)
+    for (const std::string& name : list_folder(folder).names)
       if (name.size() > prefix.size() + 3 && name.compare(0, prefix.size(), prefix) == 0 &&
           name.compare(name.size() - 3, 3, ".so") == 0)
         versions.push_back(printable(name.substr(prefix.size(), name.size() - prefix.size() - 3)));

@@ -20,12 +20,12 @@ constexpr std::size_t kVersionFileCap = 64 * 1024;
 std::vector<fs::path> dependency_folders(const fs::path& site_packages) {
   std::vector<fs::path> folders;
   const fs::path vendor = site_packages / "nvidia";
-  for (const std::string& name : discovery::list_folder(vendor).names) {
+  for (const std::string& name : list_folder(vendor).names) {
     if (const fs::path folder = vendor / name / "lib"; discovery::is_folder(folder)) {
       folders.push_back(folder);
       continue;
     }
-    for (const std::string& inner : discovery::list_folder(vendor / name).names)
+    for (const std::string& inner : list_folder(vendor / name).names)
       if (const fs::path folder = vendor / name / inner / "lib"; discovery::is_folder(folder))
         folders.push_back(folder);
   }

@@ -32,9 +32,11 @@ struct MappedLibrary {
   boost::dll::shared_library library;
 };
 
+using LibrariesByPath = std::map<std::string, MappedLibrary>;
+
 struct MappedLibraries {
   std::mutex mutex;
-  std::map<std::string, MappedLibrary> by_path;
+  LibrariesByPath by_path;
 };
 
 // Never destroyed: a library is retired, not unmapped, and its code may run until the process ends.
@@ -43,24 +45,33 @@ MappedLibraries& mapped_libraries() {
   return *libraries;
 }
 
-struct Opened {
-  boost::dll::shared_library library;
-  std::string error;  // the dynamic linker's own words
-};
-
 // A constructor of the library that throws ends the process here, in std::terminate: unwinding
 // through the dynamic linker would leave its lock taken and its tables half written, and the next
 // dlopen of any thread would hang. The probe has met such a library before this process does.
-// Boost.DLL's throwing form would let a handler above take such an exception for its own.
-Opened open_library(const std::filesystem::path& path, boost::dll::load_mode::type mode) noexcept {
-  Opened opened;
-  std::error_code code;
-  opened.library.load(path, code, mode);
-  if (code) {
-    const char* const text = dlerror();
-    opened.error = text == nullptr ? code.message() : text;
+void* open_or_terminate(const std::filesystem::path& path, int mode) noexcept {
+  return ::dlopen(path.c_str(), mode);
+}
+
+// The dynamic linker's own words when it fails. Boost.DLL, which allocates, comes after the
+// library's constructors have run: memory that runs out there leaves the library mapped and is an
+// exception.
+std::string open_library(const std::filesystem::path& path, BindingMode binding,
+                         Visibility visibility, boost::dll::shared_library& library) {
+  namespace load_mode = boost::dll::load_mode;
+  const bool is_global = visibility == Visibility::kGlobal;
+  void* const first =
+      open_or_terminate(path, (binding == BindingMode::kNow ? RTLD_NOW : RTLD_LAZY) |
+                                  (is_global ? RTLD_GLOBAL : RTLD_LOCAL));
+  if (first == nullptr) {
+    const char* const text = ::dlerror();
+    return text == nullptr ? "the dynamic linker gives no reason" : text;
   }
-  return opened;
+  std::error_code code;
+  library.load(path, code,
+               load_mode::rtld_lazy | (is_global ? load_mode::rtld_global : load_mode::rtld_local));
+  if (code) return code.message();
+  ::dlclose(first);
+  return {};
 }
 
 Rejection open_failed(const std::filesystem::path& path, std::string expected, std::string found) {
@@ -128,20 +139,15 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
   if (is_running_program(identity)) {
     return open_failed(path, "a shared object", "the running program itself");
   }
-  namespace load_mode = boost::dll::load_mode;
-  const load_mode::type binding =
-      mode == BindingMode::kNow ? load_mode::rtld_now : load_mode::rtld_lazy;
+  LibrariesByPath made;
+  MappedLibrary& mapped = made.emplace(path.native(), MappedLibrary{identity, {}}).first->second;
   const ProcessStateGuard state(printable(path.native()));
-  const load_mode::type scope =
-      visibility == Visibility::kGlobal ? load_mode::rtld_global : load_mode::rtld_local;
-  Opened opened = open_library(path, binding | scope);
-  if (!opened.error.empty()) {
-    return open_failed(path, "a file that the dynamic linker maps", printable(opened.error));
+  const std::string error = open_library(path, mode, visibility, mapped.library);
+  if (!error.empty()) {
+    return open_failed(path, "a file that the dynamic linker maps", printable(error));
   }
   // Kept when it is refused, too: a library that ran its constructors is not unmapped.
-  const MappedLibrary& mapped =
-      libraries.by_path.emplace(path.native(), MappedLibrary{identity, std::move(opened.library)})
-          .first->second;
+  libraries.by_path.merge(made);
   return checked_handle(mapped, file, path, checked);
 }
 
@@ -169,15 +175,16 @@ bool unmap_library(const std::filesystem::path& path) {
   const std::lock_guard lock(libraries.mutex);
   const auto known = libraries.by_path.find(path.native());
   if (known == libraries.by_path.end()) return true;
-  const FileIdentity identity = known->second.identity;
-  libraries.by_path.erase(known);
+  LibrariesByPath taken;
+  taken.insert(libraries.by_path.extract(known));
+  MappedLibrary& mapped = taken.begin()->second;
+  mapped.library.unload();
   void* const still = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (still == nullptr) return true;
   // It may be asked for again, and another file of its path must not be taken for it: it is held
   // and known as before. Where the reference cannot be had, the one at hand is kept.
-  Opened again = open_library(path, boost::dll::load_mode::rtld_lazy);
-  if (again.error.empty()) {
-    libraries.by_path.emplace(path.native(), MappedLibrary{identity, std::move(again.library)});
+  if (open_library(path, BindingMode::kLazy, Visibility::kLocal, mapped.library).empty()) {
+    libraries.by_path.merge(taken);
     dlclose(still);
   }
   return false;

@@ -196,6 +196,7 @@ std::string reason_to_keep(const OpmuxModule& module, void* handle) {
       return "it launches device work (" + printable(module.operators[index].name) + ")";
   }
   if (module.bind != nullptr) return "it binds foreign libraries";
+  if (module.device_services != nullptr) return "it offers memory and streams of devices";
   link_map* map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return "the dynamic linker does not know it";
   // What the file itself names; what those need in turn is not its own.

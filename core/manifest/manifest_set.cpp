@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/folder_listing.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
@@ -118,23 +119,22 @@ class SetReader {
   // Relative names of the manifests in `folder`, by bytes, so that no folder's order matters.
   std::vector<fs::path> list(const fs::path& folder, const fs::path& below) {
     std::vector<fs::path> names;
-    std::error_code error;
-    for (fs::directory_iterator entry{folder / below, error}, end; !error && entry != end;
-         entry.increment(error)) {
-      const fs::path name = entry->path().filename();
-      if (name.string().starts_with('.')) continue;
+    const FolderListing listing = list_folder(folder / below);
+    for (const std::string& text : listing.names) {
+      const fs::path name = text;
+      if (text.starts_with('.')) continue;
       std::error_code ignored;
       if (is_manifest_name(name)) {
         names.push_back(below / name);
       } else if (is_nearly_manifest_name(name)) {
-        add_file(entry->path(), folder, "not read: its name does not end in .yaml");
-      } else if (below.empty() && entry->is_directory(ignored)) {
+        add_file(folder / below / name, folder, "not read: its name does not end in .yaml");
+      } else if (below.empty() && fs::is_directory(folder / name, ignored)) {
         for (fs::path& inner : list(folder, name)) names.push_back(std::move(inner));
       }
     }
-    if (error)
+    if (!listing.fault.empty())
       set_.rejections.push_back(reject(rules::kYamlUnreadable, shown(folder / below),
-                                       "a folder that can be listed", error.message()));
+                                       "a folder that can be listed", listing.fault));
     std::sort(names.begin(), names.end(), [](const fs::path& left, const fs::path& right) {
       return left.native() < right.native();
     });
