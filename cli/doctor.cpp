@@ -212,6 +212,8 @@ std::vector<Finding> examine(const Report& report, const Config& config) {
   std::vector<Finding> findings;
   findings.push_back({"config", State::kGood,
                       report.config_file.empty() ? "none, defaults" : report.config_file, ""});
+  if (report.trust == "strict") findings.push_back({"trust", State::kGood, "strict", ""});
+  if (!report.lock_file.empty()) findings.push_back({"lock", State::kGood, report.lock_file, ""});
   if (report.environments.empty()) {
     std::string text = "none to search";
     for (const Rejection& rejection : report.rejections)

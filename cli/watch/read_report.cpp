@@ -131,6 +131,8 @@ ReadReport read_report(const std::string& text) {
   read(field(json, "ready"), report.ready);
   read(field(json, "strict"), report.strict);
   read(field(json, "config_file"), report.config_file);
+  read(field(json, "lock_file"), report.lock_file);
+  read(field(json, "trust"), report.trust);
   read(field(field(json, "torch"), "version"), report.torch_version);
   read(field(field(json, "torch"), "path"), report.torch_path);
   read(field(field(json, "torch"), "cuda"), report.cuda_version);

@@ -2,6 +2,7 @@
 #include "core/runtime/modules.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -17,6 +18,9 @@ namespace opmux {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Unmapped modules that a report remembers; a program may map and unmap one for ever.
+constexpr std::ptrdiff_t kGoneModules = 32;
 
 constexpr std::chrono::milliseconds kLongestDeadline = std::chrono::hours(24 * 365);
 
@@ -166,8 +170,13 @@ std::vector<ModuleReport> report_modules(const void* user) {
   Modules& all = modules();
   const std::lock_guard lock(all.mutex);
   std::vector<ModuleReport> reports;
+  const auto gone = std::count_if(
+      all.records.begin(), all.records.end(),
+      [&](const auto& record) { return record->seen_by.count(user) != 0 && !is_mapped(*record); });
+  auto left_out = gone - std::min<std::ptrdiff_t>(gone, kGoneModules);
   for (const auto& record : all.records) {
     if (record->seen_by.count(user) == 0) continue;
+    if (!is_mapped(*record) && left_out-- > 0) continue;
     ModuleReport report;
     report.path = record->open.module.path.string();
     report.state = name_of(record->state);

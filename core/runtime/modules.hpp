@@ -39,7 +39,8 @@ void keep_modules(const void* user, const std::vector<PluginModule>& used,
 // waits on. True while any module drains.
 bool close_drained_modules();
 
-// Every module that the user has used, in the order of their mapping.
+// Every module that the user has used and that is mapped, and the latest of those that were
+// unmapped, in the order of their mapping.
 std::vector<ModuleReport> report_modules(const void* user);
 
 }  // namespace opmux

@@ -39,6 +39,7 @@ struct Preparation {
   // Where manifests and modules were looked for, whether or not it exists.
   std::vector<std::filesystem::path> manifest_folders;
   std::vector<std::filesystem::path> module_folders;
+  std::filesystem::path lock_file;  // that it must not differ from; empty: none
   double seconds = 0.0;
   bool is_complete = true;  // false: native only, the rest is being prepared
 };
@@ -48,13 +49,14 @@ enum class PreparationScope {
   kNativeOnly,  // nothing is looked for or probed; bindings of others say registry.starting
 };
 
-// From a configuration that was read. Fails when it or an explicitly named input is wrong; what is
-// wrong with single providers and manifests is in the preparation. `options` has absolute paths.
-// `user` is whose modules these are (modules.hpp). May throw what the standard library throws.
-// Thread safety: may be called from any thread; binding waits for other runtimes.
-StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Config config,
-                                               PreparationScope scope, Registry& registry,
-                                               const void* user);
+// Fills `made`, which is new, from a configuration that was read. Fails when it or an explicitly
+// named input is wrong; what is wrong with single providers and manifests is in the preparation.
+// After an error `made` says what was looked at so far, and nothing may be published of it.
+// `options` has absolute paths. `user` is whose modules these are (modules.hpp). May throw what the
+// standard library throws. Thread safety: may be called from any thread; binding waits for other
+// runtimes.
+Status prepare(const Options& options, Config config, PreparationScope scope, Registry& registry,
+               const void* user, Preparation& made);
 
 // The routes of `preparation` under `policy`, ready to publish.
 RouteSet make_routes(const Preparation& preparation, const RoutePolicy& policy, bool strict);

@@ -209,109 +209,102 @@ Result<std::unique_ptr<const RoutePolicy>> make_policy(const Options& options,
   return policy;
 }
 
-StatusOr<std::unique_ptr<Preparation>> prepare(const Options& options, Config config,
-                                               PreparationScope scope, Registry& registry,
-                                               const void* user) {
+Status prepare(const Options& options, Config config, PreparationScope scope, Registry& registry,
+               const void* user, Preparation& made) {
   const Clock::time_point start = Clock::now();
+  made.config = std::move(config);
+  made.config.trust = std::max(made.config.trust, options.trust);
+  made.strict = options.strict.value_or(made.config.strict);
+  made.is_complete = scope == PreparationScope::kAll;
+  // Someone who only looks must be able to see what differs.
+  if (options.lock_file || options.load)
+    made.lock_file = options.lock_file.value_or(made.config.lock_file.value_or(fs::path()));
+  const Trust trust = made.config.trust;
   if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
-  config.trust = std::max(config.trust, options.trust);
-  if (!config.file.empty()) {
-    if (Check untrusted = require_trust(config.file, config.trust)) return invalid(*untrusted);
+  if (!made.config.file.empty()) {
+    if (Check untrusted = require_trust(made.config.file, trust)) return invalid(*untrusted);
   }
-  if (Check untrusted = require_trust(find_probe_executable(), config.trust))
-    return invalid(*untrusted);
-
-  auto made = std::make_unique<Preparation>();
-  made->config = std::move(config);
-  made->strict = options.strict.value_or(made->config.strict);
-  made->is_complete = scope == PreparationScope::kAll;
-  log::Level level{};
-  if (log::parse_level(made->config.log_level, level)) log::set_level(level);
-  set_thread_count(made->config.threads);
+  if (Check untrusted = require_trust(find_probe_executable(), trust)) return invalid(*untrusted);
 
   const Result<PluginModule>& native = native_module();
   if (!native.ok())
     return Status(StatusCode::kInternal, to_string(native.rejection()), native.rejection());
 
-  const ManifestSources sources = manifest_sources(options, made->config);
-  made->manifests = read_manifests(sources);
-  made->manifest_folders = sources.folders;
+  const ManifestSources sources = manifest_sources(options, made.config);
+  made.manifests = read_manifests(sources);
+  made.manifest_folders = sources.folders;
   if (options.manifest_files.empty()) {
     for (fs::path& folder : default_manifest_folders())
-      made->manifest_folders.push_back(std::move(folder));
+      made.manifest_folders.push_back(std::move(folder));
   }
-  if (options.manifest_files.empty()) add_native_bindings(made->manifests, *native->module);
+  if (options.manifest_files.empty()) add_native_bindings(made.manifests, *native->module);
   if (shipped_manifest_folder().empty()) {
-    made->rejections.push_back(
-        reject(rules::kManifestMissing, own_file().string(), "share/opmux/manifests beside it",
-               "none", "Reinstall opmux; only native kernels are known without it."));
+    made.rejections.push_back(reject(rules::kManifestMissing, own_file().string(),
+                                     "share/opmux/manifests beside it", "none",
+                                     "Reinstall opmux; only native kernels are known without it."));
   }
-  Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options, *made);
+  Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options, made);
   if (!policy.ok()) return invalid(policy.rejection());
-  made->policy = *std::move(policy);
-  for (Rejection& unknown : made->policy->unknown_names(made->config.file.string()))
-    made->rejections.push_back(std::move(unknown));
-  made->environments = search_environments(options, made->config);
-  made->host = read_host_facts();
-  if (!made->host.driver.empty()) {
-    if (Check untrusted = require_trust(made->host.driver, made->config.trust)) {
-      made->rejections.push_back(*std::move(untrusted));
-      made->host.driver.clear();
+  made.policy = *std::move(policy);
+  for (Rejection& unknown : made.policy->unknown_names(made.config.file.string()))
+    made.rejections.push_back(std::move(unknown));
+  made.environments = search_environments(options, made.config);
+  made.host = read_host_facts();
+  if (!made.host.driver.empty()) {
+    if (Check untrusted = require_trust(made.host.driver, trust)) {
+      made.rejections.push_back(*std::move(untrusted));
+      made.host.driver.clear();
     }
   }
   if (options.stub_driver) {
-    made->host.stub_driver = find_stub_driver();
-    if (made->host.stub_driver.empty()) {
+    made.host.stub_driver = find_stub_driver();
+    if (made.host.stub_driver.empty()) {
       return invalid(reject(rules::kContractNoDriver, "--stub-driver", "a stub libcuda.so.1",
                             "none in the installation or the CUDA Toolkit", "Reinstall opmux."));
     }
   }
 
   PlanContext context;
-  context.manifests = &made->manifests;
-  context.environments = &made->environments;
-  context.host = &made->host;
-  const bool is_strict_trust = made->config.trust == Trust::kStrict;
-  context.trust = made->config.trust;
-  const fs::path cache = cache_folder(made->config, made->rejections);
+  context.manifests = &made.manifests;
+  context.environments = &made.environments;
+  context.host = &made.host;
+  const bool is_strict_trust = trust == Trust::kStrict;
+  context.trust = trust;
+  const fs::path cache = cache_folder(made.config, made.rejections);
   context.module_folders = {module_folder()};
   if (!cache.empty()) context.module_folders.push_back(cache / "modules");
   // Outcomes of byte checks are kept by identity alone; with strict trust they are not believed.
   if (options.use_cache && !is_strict_trust) context.cache_folder = cache;
-  made->module_folders = context.module_folders;
-  made->plan = make_plan(context, wanted_providers(*made, scope));
+  made.module_folders = context.module_folders;
+  made.plan = make_plan(context, wanted_providers(made, scope));
   std::optional<LockedOpening> locked;
-  std::optional<fs::path> lock_file = options.lock_file;
-  // Someone who only looks must be able to see what differs.
-  if (!lock_file && options.load) lock_file = made->config.lock_file;
-  if (lock_file && scope == PreparationScope::kAll) {
-    if (!made->manifests.rejections.empty()) return invalid(made->manifests.rejections.front());
+  if (!made.lock_file.empty() && scope == PreparationScope::kAll) {
+    if (!made.manifests.rejections.empty()) return invalid(made.manifests.rejections.front());
     StatusOr<LockedOpening> begun = LockedOpening::begin(
-        *lock_file, lock_context(*made, [&](const std::string& text) { say(options, text); }));
+        made.lock_file, lock_context(made, [&](const std::string& text) { say(options, text); }));
     if (!begun.ok()) return begun.status();
     locked = std::move(*begun);
     for (const auto& [path, identity] : locked->identities())
-      made->plan.checked_files[path] = identity;
+      made.plan.checked_files[path] = identity;
   }
   if (scope == PreparationScope::kAll) {
-    probe_plan(*made, context, options, options.use_cache ? cache : fs::path(),
+    probe_plan(made, context, options, options.use_cache ? cache : fs::path(),
                is_strict_trust || locked);
   }
 
-  made->verdicts =
-      decide({&made->manifests, &made->plan, &made->findings, &made->host, native->module});
+  made.verdicts = decide({&made.manifests, &made.plan, &made.findings, &made.host, native->module});
   if (locked) {
-    Status differs = locked->finish(lock_context(*made, {}), made->verdicts, made->findings);
+    Status differs = locked->finish(lock_context(made, {}), made.verdicts, made.findings);
     if (!differs.ok()) return differs;
   }
-  if (scope == PreparationScope::kNativeOnly) say_that_providers_wait(*made);
-  made->operators = registry.declare(made->manifests.declarations, made->rejections);
-  if (options.load && !made->load_set.libraries.empty()) say(options, "loading providers");
-  made->bindings =
-      bind_verdicts({made->verdicts, made->plan, made->load_set, made->findings.registrations,
-                     made->manifests, made->operators, *native, registry, user, options.load});
-  made->seconds = seconds_since(start);
-  return made;
+  if (scope == PreparationScope::kNativeOnly) say_that_providers_wait(made);
+  made.operators = registry.declare(made.manifests.declarations, made.rejections);
+  if (options.load && !made.load_set.libraries.empty()) say(options, "loading providers");
+  made.bindings =
+      bind_verdicts({made.verdicts, made.plan, made.load_set, made.findings.registrations,
+                     made.manifests, made.operators, *native, registry, user, options.load});
+  made.seconds = seconds_since(start);
+  return {};
 }
 
 }  // namespace opmux

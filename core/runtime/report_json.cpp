@@ -141,6 +141,8 @@ std::string to_json(const Report& report) {
                   {"strict", report.strict},
                   {"stub_driver", report.stub_driver},
                   {"config_file", text_or_null(report.config_file)},
+                  {"lock_file", text_or_null(report.lock_file)},
+                  {"trust", report.trust},
                   {"torch", torch},
                   {"python", python},
                   {"driver", driver},

@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -35,11 +37,29 @@ using std::chrono::milliseconds;
 constexpr milliseconds kQuiet{80};
 // A folder that never rests is looked at all the same.
 constexpr milliseconds kLongestWait{400};
-constexpr milliseconds kDrainPeriod{2};
+// Most modules drain within the call that is inside; a scope may hold one for ever.
+constexpr milliseconds kShortestDrainPeriod{2};
+constexpr milliseconds kLongestDrainPeriod{100};
 
 constexpr std::uint32_t kEvents = IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM |
                                   IN_DELETE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF |
                                   IN_ONLYDIR;
+
+using Names = std::map<int, std::vector<std::string>>;  // by watch; empty: all
+
+// Whether `now` watches an entry that `before` did not.
+bool watches_more(const Names& now, const Names& before) {
+  return std::any_of(now.begin(), now.end(), [&](const auto& entry) {
+    const auto known = before.find(entry.first);
+    if (known == before.end()) return true;
+    if (known->second.empty()) return false;
+    return entry.second.empty() ||
+           std::any_of(entry.second.begin(), entry.second.end(), [&](const std::string& name) {
+             return std::find(known->second.begin(), known->second.end(), name) ==
+                    known->second.end();
+           });
+  });
+}
 
 }  // namespace
 
@@ -47,10 +67,11 @@ struct Service::Impl {
   std::mutex mutex;  // of all but the descriptors and the thread
   std::deque<std::function<void()>> tasks;
   std::function<void()> changed;
-  std::map<std::string, int> watches;             // by path
-  std::map<int, std::vector<std::string>> names;  // by watch; empty: all
+  std::map<std::string, int> watches;  // by path
+  Names names;
   std::optional<Clock::time_point> first_change, last_change;
   bool is_draining = false;
+  milliseconds drain_period = kShortestDrainPeriod;
   bool is_stopping = false;
   Descriptor wake;
   Descriptor inotify;
@@ -65,6 +86,15 @@ struct Service::Impl {
       tasks.clear();
     }
     if (!thread.joinable()) return;
+    if (thread.get_id() == std::this_thread::get_id()) {
+      // Its frames use what is being destroyed: there is no way back to them.
+      // Whatever the level of the log.
+      std::fputs(
+          "opmux: a Runtime was destroyed inside its own Options::on_change. Destroy it on another "
+          "thread.\n",
+          stderr);
+      std::abort();
+    }
     signal();
     thread.join();
   }
@@ -123,9 +153,9 @@ struct Service::Impl {
 
   // How long poll() may sleep; with the mutex held.
   int timeout() const {
-    if (is_draining) return static_cast<int>(kDrainPeriod.count());
+    const int idle = is_draining ? static_cast<int>(drain_period.count()) : -1;
     // Without a descriptor to be woken by, looking often has to do.
-    if (!first_change) return wake.valid() ? -1 : 100;
+    if (!first_change) return wake.valid() ? idle : 100;
     const Clock::time_point due = std::min(*last_change + kQuiet, *first_change + kLongestWait);
     const auto left = std::chrono::duration_cast<milliseconds>(due - Clock::now());
     return static_cast<int>(std::max<std::int64_t>(left.count() + 1, 0));
@@ -161,6 +191,7 @@ struct Service::Impl {
       if (is_draining) {
         // Whoever asks for draining meanwhile is not to be forgotten.
         is_draining = false;
+        drain_period = std::min(drain_period * 2, kLongestDrainPeriod);
         lock.unlock();
         const bool more = close_drained_modules();
         lock.lock();
@@ -195,7 +226,7 @@ Check Service::watch(const std::vector<WatchedFolder>& folders, std::function<vo
   impl_->changed = std::move(changed);
   Check problem;
   std::map<std::string, int> watches;
-  std::map<int, std::vector<std::string>> names;
+  Names names;
   for (const WatchedFolder& folder : folders) {
     const int watch = inotify_add_watch(impl_->inotify.get(), folder.path.c_str(), kEvents);
     if (watch < 0) {
@@ -214,8 +245,8 @@ Check Service::watch(const std::vector<WatchedFolder>& folders, std::function<vo
       }
     }
     watches[folder.path.native()] = watch;
-    if (impl_->names.count(watch) == 0) impl_->note_change();
   }
+  if (watches_more(names, impl_->names)) impl_->note_change();
   for (const auto& [watch, ignored] : impl_->names) {
     if (names.count(watch) == 0) inotify_rm_watch(impl_->inotify.get(), watch);
   }
@@ -228,6 +259,7 @@ Check Service::watch(const std::vector<WatchedFolder>& folders, std::function<vo
 void Service::drain() {
   const std::lock_guard lock(impl_->mutex);
   impl_->is_draining = true;
+  impl_->drain_period = kShortestDrainPeriod;
   impl_->start();
 }
 

@@ -31,13 +31,14 @@ class Service {
   // Runs `task` once, on the thread.
   void run(std::function<void()> task);
   // Calls `changed` on the thread when entries of `folders` have changed and then been left alone
-  // for a moment; replaces what was watched before. Folders that do not exist are left out. A
-  // folder that was not watched before counts as changed: nobody knows what happened in it between
+  // for a moment; replaces what was watched before. Folders that do not exist are left out. An
+  // entry that was not watched before counts as changed: nobody knows what happened to it between
   // the look at it and now. Rule runtime.watch.
   Check watch(const std::vector<WatchedFolder>& folders, std::function<void()> changed);
   // Closes modules as they drain.
   void drain();
-  // Ends the thread after what it is doing; tasks that have not begun are dropped.
+  // Ends the thread after what it is doing; tasks that have not begun are dropped. Ends the process
+  // when called on the service's own thread.
   void stop() noexcept;
 
  private:

@@ -11,6 +11,7 @@
 #include "core/base/log.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
+#include "core/loader/loader.hpp"
 #include "core/runtime/modules.hpp"
 
 namespace opmux {
@@ -65,6 +66,13 @@ std::vector<RouteRule> rules_of(const Routes& routes) {
   return rules;
 }
 
+// What counts for the whole process; of several runtimes the latest to publish decides.
+void apply_process_settings(const Config& config) {
+  log::Level level{};
+  if (log::parse_level(config.log_level, level)) log::set_level(level);
+  set_thread_count(config.threads);
+}
+
 // Every provider that `wanted` names is one that the preparation looked for.
 bool is_prepared(const Preparation& preparation, const RoutePolicy& wanted) {
   if (!preparation.is_complete) return false;
@@ -89,17 +97,23 @@ class Runtime::State::Change {
   Change& operator=(const Change&) = delete;
   ~Change() { unlock(); }
 
-  // Runs `what`, whose exceptions become errors, and tells everybody.
+  // Runs `what`, whose exceptions become errors, and tells everybody. What was published when
+  // memory ran out stays published, and the change was one.
   template <class What>
   Status run(What what) {
     Status status;
     try {
       status = what();
     } catch (const std::exception& problem) {
-      status = Status(StatusCode::kInternal,
-                      std::string("the routes could not be changed: ") + printable(problem.what()));
+      Rejection rejection = reject(rules::kRuntimeChange, report.trigger,
+                                   "new routes and their log", printable(problem.what()));
+      if (report.outcome.empty()) {
+        status = Status(StatusCode::kInternal, to_string(rejection), std::move(rejection));
+      } else {
+        report.reasons.push_back(std::move(rejection));
+      }
     }
-    finish(status);
+    tell(status);
     return status;
   }
 
@@ -110,6 +124,15 @@ class Runtime::State::Change {
     if (!lock_.owns_lock()) return;
     state_.changing_thread_ = std::thread::id();
     lock_.unlock();
+  }
+
+  // Telling must not undo what was done, nor end a thread of the runtime's own.
+  void tell(const Status& status) {
+    try {
+      finish(status);
+    } catch (const std::exception& problem) {
+      log::error(report.trigger + ": " + printable(problem.what()));
+    }
   }
 
   void finish(const Status& status) {
@@ -165,16 +188,16 @@ Status Runtime::State::open() {
   Result<Config> config = load_config(options_.config_file);
   if (!config.ok()) return status_of(config.rejection());
   const bool in_background = options_.background.value_or(config->start == Start::kBackground);
-  StatusOr<std::unique_ptr<Preparation>> made =
-      prepare(options_, *std::move(config),
-              in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll, registry_,
-              &registry_);
-  if (!made.ok()) return made.status();
-  std::shared_ptr<const Preparation> preparation = std::move(*made);
+  apply_process_settings(*config);
+  const auto preparation = std::make_shared<Preparation>();
+  if (Status made = prepare(options_, *std::move(config),
+                            in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll,
+                            registry_, &registry_, *preparation);
+      !made.ok())
+    return made;
   is_watching_ = options_.watch.value_or(preparation->config.watch);
   Status status = change.run([&] {
-    const Preparation& alias = *preparation;
-    publish(preparation, {preparation, alias.policy.get()}, change.report);
+    publish(preparation, {preparation, preparation->policy.get()}, change.report);
     return Status();
   });
   if (!status.ok()) return status;
@@ -203,6 +226,7 @@ void Runtime::State::publish(std::shared_ptr<const Preparation> preparation,
     return differs;
   }();
   if (!is_new) return;
+  apply_process_settings(preparation->config);
   log_decisions(*preparation, told_);
   keep_modules(&registry_, preparation->bindings.modules, options_.drain_deadline);
   if (close_drained_modules()) service_.drain();
@@ -211,13 +235,11 @@ void Runtime::State::publish(std::shared_ptr<const Preparation> preparation,
 Status Runtime::State::prepare_and_publish(ChangeReport& report) {
   const Published running = published();
   Result<Config> config = load_config(options_.config_file);
-  StatusOr<std::unique_ptr<Preparation>> made =
-      config.ok()
-          ? prepare(options_, *std::move(config), PreparationScope::kAll, registry_, &registry_)
-          : StatusOr<std::unique_ptr<Preparation>>(status_of(config.rejection()));
-  std::shared_ptr<const Preparation> next;
+  const auto next = std::make_shared<Preparation>();
+  const Status made = config.ok() ? prepare(options_, *std::move(config), PreparationScope::kAll,
+                                            registry_, &registry_, *next)
+                                  : status_of(config.rejection());
   if (made.ok()) {
-    next = std::move(*made);
     // What the first providers' generation has to live with, an open in the foreground has, too.
     if (running.preparation->is_complete) report.reasons = new_faults(*running.preparation, *next);
   }
@@ -226,7 +248,7 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
     keep_modules(&registry_, running.preparation->bindings.modules, options_.drain_deadline);
     if (close_drained_modules()) service_.drain();
     if (is_watching()) watch_files(next.get());
-    return made.ok() ? refused(report.reasons) : made.status();
+    return made.ok() ? refused(report.reasons) : made;
   }
   publish(next, {next, next->policy.get()}, report);
   if (is_watching()) watch_files(nullptr);
@@ -246,15 +268,23 @@ Status Runtime::State::change(const std::string& trigger) {
 
 Status Runtime::State::publish_routes(const Routes& routes, ChangeReport& report) {
   const Published running = published();
-  Routes before = std::exchange(options_.routes, routes);
+  // Taken back, also from an exception, unless it became the running routes.
+  struct Undo {
+    Routes& routes;
+    Routes before;
+    const ChangeReport& report;
+    ~Undo() {
+      if (report.outcome.empty()) routes = std::move(before);
+    }
+  };
+  Routes wanted = routes;
+  const Undo undo{options_.routes, std::exchange(options_.routes, std::move(wanted)), report};
   Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options_, *running.preparation);
   if (policy.ok() && is_prepared(*running.preparation, **policy)) {
     publish(running.preparation, *std::move(policy), report);
     return {};
   }
-  Status status = prepare_and_publish(report);
-  if (!status.ok()) options_.routes = std::move(before);
-  return status;
+  return prepare_and_publish(report);
 }
 
 Status Runtime::State::set_routes(const Routes& routes) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/files.hpp"
+#include "core/base/folder_listing.hpp"
 #include "core/runtime/state.hpp"
 
 namespace opmux {
@@ -41,11 +42,10 @@ class Folders {
   void manifests(const fs::path& folder) {
     entry(folder);
     all(folder);
-    std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    for (const std::string& name : list_folder(folder).names) {
       std::error_code ignored;
-      if (at->is_directory(ignored)) all(at->path());
-      if (at->is_symlink(ignored)) entry(at->path());
+      if (fs::is_directory(folder / name, ignored)) all(folder / name);
+      if (fs::is_symlink(folder / name, ignored)) entry(folder / name);
     }
   }
 
@@ -59,23 +59,33 @@ class Folders {
   std::vector<WatchedFolder> folders_;
 };
 
+// Where a configuration would be read that nobody asked for: one that takes the place of `config`
+// when it appears is a change as well.
+std::vector<fs::path> default_config_files(const Config& config) {
+  if (config.origin != "none" && config.origin != "user" && config.origin != "system") return {};
+  std::vector<fs::path> files;
+  if (!user_config_folder().empty()) files.push_back(user_config_folder() / "opmux.yaml");
+  files.emplace_back("/etc/opmux/opmux.yaml");
+  return files;
+}
+
 }  // namespace
 
 std::vector<WatchedFolder> watched_folders(const Options& options, const Preparation& preparation) {
   Folders folders;
-  if (!preparation.config.file.empty()) {
-    folders.entry(preparation.config.file);
-  } else {
-    if (!user_config_folder().empty()) folders.entry(user_config_folder() / "opmux.yaml");
-    folders.entry("/etc/opmux/opmux.yaml");
-  }
+  if (!preparation.config.file.empty()) folders.entry(preparation.config.file);
+  for (const fs::path& file : default_config_files(preparation.config)) folders.entry(file);
+  if (!preparation.lock_file.empty()) folders.entry(preparation.lock_file);
   for (const fs::path& file : options.manifest_files) folders.entry(file);
   for (const fs::path& folder : preparation.manifest_folders) folders.manifests(folder);
   for (const PythonEnvironment& environment : preparation.environments.environments) {
     folders.entry(environment.root);
     for (const fs::path& site_packages : environment.site_packages) folders.all(site_packages);
   }
-  for (const fs::path& folder : preparation.module_folders) folders.all(folder);
+  for (const fs::path& folder : preparation.module_folders) {
+    folders.entry(folder);
+    folders.all(folder);
+  }
   for (const ProviderPlan& provider : preparation.plan.providers) {
     if (!provider.module.empty()) folders.entry(provider.module);
     for (const LibraryPlan& library : provider.libraries) {

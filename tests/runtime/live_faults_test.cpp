@@ -129,6 +129,27 @@ TEST_F(BrokenEditTest, AMendedFaultIsPublished) {
   EXPECT_EQ(runtime_->report().generation, before_ + 1);
 }
 
+// A declaration of a refused change binds nobody.
+TEST_F(BrokenEditTest, ANewOperatorWhoseSchemaIsMended) {
+  const auto declare = [&](const std::string& schema) {
+    write_whole(world_.folder() / "manifests/fresh.yaml",
+                "manifest: 1\ndeclare:\n  fresh:\n    schema: \"" + schema +
+                    "\"\n    summary: \"comes later\"\n");
+  };
+  declare("fresh(Tensor(a!) x) -> ()");
+  world_.drop_in("bad", "live_crashes", 90);
+  ASSERT_FALSE(runtime_->reload().ok());
+  EXPECT_FALSE(runtime_->boxed("fresh").ok());
+
+  world_.remove("bad");
+  declare("fresh(Tensor(a!) x, int n) -> ()");
+  const Status status = runtime_->reload();
+  ASSERT_TRUE(status.ok()) << status.message();
+  const StatusOr<BoxedOperator> found = runtime_->boxed("fresh");
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->schema(), "fresh(Tensor(a!) x, int n) -> ()");
+}
+
 // Caches are disposable: without room for them everything else works.
 TEST_F(BrokenEditTest, NoRoomForCaches) {
   // As root ignores permissions, a file stands where the folder would be.

@@ -3,6 +3,9 @@
 // Reloads and routes that change while calls run.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <stdexcept>
+
 #include "tests/runtime/live_world.hpp"
 
 namespace opmux::testing {
@@ -207,6 +210,26 @@ TEST_F(LiveTest, Case62AChangeInsideAChangeIsRefusedAndOneInTheCallbackIsNot) {
   EXPECT_TRUE(asked);
   EXPECT_TRUE(after.ok()) << after.message();
   EXPECT_EQ(LiveCall(*runtime).seen(), mark(2));
+}
+
+TEST_F(LiveTest, ACallbackThatThrowsChangesNothing) {
+  Options options = world_.options();
+  options.watch = true;
+  std::atomic<int> told{0};
+  options.on_change = [&](const ChangeReport&) {
+    ++told;
+    throw std::runtime_error("of the program");
+  };
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok());
+  const Status status = runtime->set_routes({{"live_0", {"two"}}});
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(LiveCall(*runtime).seen(), mark(2));
+  // On the runtime's own thread, too.
+  const int before = told;
+  world_.write_routes("two");
+  EXPECT_TRUE(becomes_true([&] { return told > before; }));
+  EXPECT_TRUE(becomes_true([&] { return LiveCall(*runtime, 1).seen() == mark(2, 1); }));
 }
 
 // Case 61.

@@ -139,6 +139,17 @@ TEST_F(UnloadTest, Case64AModuleThatTheLinkerKeepsIsToldToBeStillMapped) {
   EXPECT_EQ(LiveCall(*runtime_).seen(), mark(3));
 }
 
+// Case 65: work of the module may still run on a stream, or stand in a captured graph, long after
+// the call that launched it. Nobody can count that, so such a module is never unmapped, whatever it
+// says of itself.
+TEST_F(UnloadTest, Case65AModuleThatLaunchesDeviceWorkStaysMapped) {
+  open("live_device_work");
+  EXPECT_FALSE(module().unloadable);
+  leave_out();
+  EXPECT_EQ(module().state, "retired");
+  EXPECT_FALSE(becomes_true([&] { return !is_mapped(); }, std::chrono::milliseconds(200)));
+}
+
 // Field report F16: a thread-local destructor keeps the module, whatever it says of itself, and a
 // thread that ends later runs code that is still there.
 TEST_F(UnloadTest, F16AModuleWithThreadLocalDestructorsIsToldToBeStillMapped) {

@@ -3,6 +3,10 @@
 // Files that are followed.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <optional>
+#include <thread>
+
 #include "tests/runtime/live_world.hpp"
 
 namespace opmux::testing {
@@ -117,6 +121,68 @@ TEST_F(WatchTest, AMendedFileIsTakenUpWhereverTheFaultWas) {
   EXPECT_EQ(call.seen(), mark(1));
   write_whole(world_.folder() / "more/broken.yaml", "");
   EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(2); }));
+}
+
+TEST_F(WatchTest, AProviderMayComeAfterTheRouteThatNamesIt) {
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok());
+  LiveCall call(*runtime);
+  // A folder that only the refused configuration names, and that is not there yet.
+  world_.write_config("manifests: [more]\nroutes:\n  \"live_*\": [three]\n");
+  ASSERT_TRUE(becomes_true([&] { return runtime->report().history.back().outcome == "refused"; }));
+  EXPECT_EQ(runtime->report().history.back().reasons.front().rule, "manifest.missing");
+  const std::filesystem::path folder = world_.folder() / "more";
+  std::filesystem::create_directories(folder);
+  ASSERT_TRUE(becomes_true([&] {
+    return runtime->report().history.back().reasons.front().rule == "config.unknown_provider";
+  }));
+  std::filesystem::copy_file(fakes::path("live_3"), folder / "opmux_three.so");
+  LiveWorld::write_manifest(folder, "three", 50);
+  EXPECT_TRUE(becomes_true([&] { return call.seen() == mark(3); }));
+}
+
+TEST_F(WatchTest, FollowsTheLock) {
+  const std::filesystem::path lock = world_.folder() / "opmux.lock";
+  {
+    StatusOr<Runtime> runtime = open();
+    ASSERT_TRUE(runtime.ok());
+    const Status written = runtime->write_lock(lock);
+    ASSERT_TRUE(written.ok()) << written.message();
+  }
+  const std::string held = "lock: opmux.lock\nroutes:\n  \"live_*\": [one, two]\n";
+  world_.write_config(held);
+  StatusOr<Runtime> runtime = open();
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  EXPECT_EQ(runtime->report().lock_file, lock.string());
+  const std::string text = read_whole(lock);
+  write_whole(lock, "{");
+  ASSERT_TRUE(becomes_true([&] { return runtime->report().history.back().outcome == "refused"; }));
+  world_.write_config(held + "strict: true\n");
+  const std::size_t refusals = runtime->report().history.size();
+  ASSERT_TRUE(becomes_true([&] { return runtime->report().history.size() > refusals; }));
+  EXPECT_FALSE(runtime->report().strict);
+  write_whole(lock, text);
+  EXPECT_TRUE(becomes_true([&] { return runtime->report().strict; }));
+}
+
+TEST(WatchDeathTest, ARuntimeThatIsDestroyedOnItsOwnThreadEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  LiveWorld world;
+  world.drop_in("one", "live_1", 60);
+  world.write_config("");
+  const auto destroy = [&] {
+    std::optional<Runtime> runtime;
+    Options options = world.options();
+    options.watch = true;
+    options.on_change = [&](const ChangeReport& change) {
+      if (change.trigger == "watch") runtime.reset();
+    };
+    StatusOr<Runtime> opened = Runtime::open(options);
+    runtime.emplace(std::move(*opened));
+    world.write_config("strict: true\n");
+    std::this_thread::sleep_for(std::chrono::seconds(10));
+  };
+  EXPECT_DEATH(destroy(), "destroyed inside its own Options::on_change");
 }
 
 TEST_F(WatchTest, IsOffUnlessAskedFor) {

@@ -116,6 +116,8 @@ struct Report {
   bool strict = false;
   bool stub_driver = false;
   std::string config_file;    // empty when there is none
+  std::string lock_file;      // that nothing may differ from; empty when there is none
+  std::string trust;          // "lax" or "strict"
   std::string torch_version;  // full, empty when no torch is used
   std::string torch_path;
   std::string cuda_version;  // that torch was built for

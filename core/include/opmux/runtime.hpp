@@ -69,7 +69,8 @@ struct Options {
   // the next generation. wait_ready() waits for it. None: the configuration's.
   std::optional<bool> background;
   // Told after every attempt to change the routes, open() included, on the thread that made it and
-  // without a lock held; may be empty. Must not throw, nor destroy the runtime.
+  // without a lock held; may be empty. What it throws is logged. Must not destroy the runtime: on
+  // the runtime's own thread that ends the process.
   std::function<void(const ChangeReport&)> on_change;
   // Offer the report on a Unix domain socket to this user's other processes, `opmux watch` among
   // them. Empty: $XDG_RUNTIME_DIR/opmux/PID.sock, or /tmp/opmux-UID/PID.sock. When the socket

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/failing_allocations.hpp"
+
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+// How many more of this thread succeed before one fails.
+thread_local constinit std::uint64_t left = kNever;
+thread_local constinit bool has_failed = false;
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (left != kNever && left-- == 0) {
+    left = kNever;
+    has_failed = true;
+    throw std::bad_alloc();
+  }
+  if (size == 0) size = 1;
+  void* const memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace opmux::testing {
+
+bool fails_at(std::uint64_t n, const std::function<void()>& what) {
+  has_failed = false;
+  left = n;
+  what();
+  left = kNever;
+  return has_failed;
+}
+
+AllocationsDoNotFail::AllocationsDoNotFail() : before_(left) { left = kNever; }
+AllocationsDoNotFail::~AllocationsDoNotFail() { left = before_; }
+
+}  // namespace opmux::testing
