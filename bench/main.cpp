@@ -53,6 +53,7 @@ int main(int count, char** arguments) {
 
   opmux::bench::Measurements measurements;
   opmux::bench::register_calls(measurements);
+  opmux::bench::register_live(measurements);
 #if defined(OPMUX_BENCH_TVM_FFI)
   opmux::bench::register_tvm_ffi();
 #else

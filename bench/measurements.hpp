@@ -27,6 +27,7 @@ class Measurements {
 
 // Opens the runtimes and registers the benchmarks of a file; absent peers say why on stdout.
 void register_calls(Measurements& measurements);
+void register_live(Measurements& measurements);
 void register_tvm_ffi();
 void register_dispatcher(Measurements& measurements);
 void register_direct_symbol(Measurements& measurements);
