@@ -131,12 +131,11 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
   return true;
 }
 
-// A call that the first binding does not serve, or a wrong one. `answer` is what the first binding
-// returned, if called.
+// A call that the first binding does not serve. `answer` is what the first binding returned, if
+// called.
 [[gnu::cold, gnu::noinline]] Status uncommon(const OperatorState& state,
                                              const Generation& generation, const OpmuxCall& call,
                                              std::size_t slot, std::optional<OpmuxStatus> answer) {
-  if (!device_and_stream_fit(call)) return device_or_stream_error(state, call);
   const Generation* tried = &generation;
   const detail::Override* holder = nullptr;
   for (;;) {
@@ -155,28 +154,37 @@ inline bool all_hold(const FirstBinding& first, const OpmuxValue* values) noexce
   }
 }
 
-inline Status invoke(const OperatorState& state, const OpmuxValue* values, Stream stream,
-                     std::uint32_t flags) {
-  Registry& registry = *state.registry;
-  const Generation& generation = registry.for_this_thread(state.index);
-  const OpmuxCall call = make_call(state, values, stream, flags);
-  const auto slot = static_cast<std::size_t>(
-      call.device.type == OPMUX_DEVICE_CUDA ? DeviceSlot::kCuda : DeviceSlot::kCpu);
-  const FirstBinding& first = generation.routes[state.index]->first[slot];
-  const auto serve = first.call.load(std::memory_order_relaxed);
-  if (serve == nullptr || !device_and_stream_fit(call) || !all_hold(first, values)) [[unlikely]] {
-    return uncommon(state, generation, call, slot, std::nullopt);
-  }
+// A call whose device and stream fit. The slot is a constant, so that the first binding is loaded
+// while the tensor's device still is.
+template <DeviceSlot slot>
+inline Status serve(const OperatorState& state, const Generation& generation,
+                    const OpmuxCall& call) {
+  constexpr auto kSlot = static_cast<std::size_t>(slot);
+  const FirstBinding& first = generation.routes[state.index]->first[kSlot];
+  const auto binding = first.call.load(std::memory_order_relaxed);
+  if (binding == nullptr || !all_hold(first, call.values)) [[unlikely]]
+    return uncommon(state, generation, call, kSlot, std::nullopt);
   OpmuxStatus answer;
   {
     const WorkspaceScope workspace;
-    answer = serve(first.binding, &call);
+    answer = binding(first.binding, &call);
   }
   if (answer != OPMUX_OK) [[unlikely]]
-    return uncommon(state, generation, call, slot, answer);
-  CounterBlock& block = registry.counters().local();
+    return uncommon(state, generation, call, kSlot, answer);
+  CounterBlock& block = state.registry->counters().local();
   count_served(block, first.counter, generation);
   return {};
+}
+
+inline Status invoke(const OperatorState& state, const OpmuxValue* values, Stream stream,
+                     std::uint32_t flags) {
+  const Generation& generation = state.registry->for_this_thread(state.index);
+  const OpmuxCall call = make_call(state, values, stream, flags);
+  if (!device_and_stream_fit(call)) [[unlikely]]
+    return device_or_stream_error(state, call);
+  if (call.device.type == OPMUX_DEVICE_CPU) [[likely]]
+    return serve<DeviceSlot::kCpu>(state, generation, call);
+  return serve<DeviceSlot::kCuda>(state, generation, call);
 }
 
 Status wrong_count(const OperatorState& state, std::size_t count) {
@@ -231,10 +239,10 @@ bool signature_fits(ArgumentKind schema_kind, ArgumentKind written) {
 
 namespace detail {
 
-Status call(const OperatorState* state, const OpmuxValue* values, std::size_t count, Stream stream,
-            std::uint32_t flags) {
-  if (count == state->argument_count) [[likely]]
-    return invoke(*state, values, stream, flags);
+// Apart, for the common call to have a small frame.
+[[gnu::noinline]] static Status call_with_defaults(const OperatorState* state,
+                                                   const OpmuxValue* values, std::size_t count,
+                                                   Stream stream, std::uint32_t flags) {
   // A fixed buffer keeps calls that leave out defaults free of allocation too.
   constexpr std::size_t kMaxOnStack = 64;
   if (count < state->required_count || count > state->argument_count)
@@ -248,6 +256,13 @@ Status call(const OperatorState* state, const OpmuxValue* values, std::size_t co
   }
   const std::vector<OpmuxValue> all = with_defaults(*state, values, count);
   return invoke(*state, all.data(), stream, flags);
+}
+
+Status call(const OperatorState* state, const OpmuxValue* values, std::size_t count, Stream stream,
+            std::uint32_t flags) {
+  if (count == state->argument_count) [[likely]]
+    return invoke(*state, values, stream, flags);
+  return call_with_defaults(state, values, count, stream, flags);
 }
 
 Status check_signature(const OperatorState* state, const ArgumentKind* kinds, std::size_t count) {

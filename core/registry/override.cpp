@@ -31,6 +31,15 @@ void remove_ended() {
 
 }  // namespace
 
+const detail::Override* Registry::find_override(std::uint32_t index) const noexcept {
+  for (const detail::Override* at = detail::innermost_override; at != nullptr; at = at->outer) {
+    if (at->registry == this && !at->ended.load(std::memory_order_relaxed) &&
+        index < at->generation->routes.size() && at->generation->routes[index] != nullptr)
+      return at;
+  }
+  return nullptr;
+}
+
 std::optional<OverrideScope> OverrideScope::make(const Registry& registry,
                                                  const Generation& generation) {
   std::set<ModuleUse*> modules;

@@ -217,6 +217,7 @@ class Registry {
 
  private:
   Registry();
+  const detail::Override* find_override(std::uint32_t index) const noexcept;
   const OperatorRoute* intern(std::size_t index, DeviceRoutes devices);
   std::unique_ptr<Generation> make_generation(RouteSet routes);
 
@@ -256,16 +257,13 @@ extern thread_local constinit Override* innermost_override
 
 inline const detail::Override* Registry::override_for_this_thread(
     std::uint32_t index) const noexcept {
-  for (const detail::Override* at = detail::innermost_override; at != nullptr; at = at->outer) {
-    if (at->registry == this && !at->ended.load(std::memory_order_relaxed) &&
-        index < at->generation->routes.size() && at->generation->routes[index] != nullptr)
-      return at;
-  }
-  return nullptr;
+  return detail::innermost_override == nullptr ? nullptr : find_override(index);
 }
 
 inline const Generation& Registry::for_this_thread(std::uint32_t index) const noexcept {
-  const detail::Override* const found = override_for_this_thread(index);
+  if (detail::innermost_override == nullptr) [[likely]]
+    return current();
+  const detail::Override* const found = find_override(index);
   return found == nullptr ? current() : *found->generation;
 }
 
