@@ -127,6 +127,12 @@ Result<std::string> read_regular_file(const std::filesystem::path& path, std::si
 }
 
 std::string write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  // Renaming over a device would take it away from every program.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return "cannot replace " + printable(path.native()) + ": it is " + kind_of_file(info.st_mode) +
+           ", and only a regular file is replaced";
+  }
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const auto failed = [](const std::string& what, const std::filesystem::path& subject, int error) {
     return what + ' ' + printable(subject.native()) + ": " + error_text(error);
@@ -145,6 +151,12 @@ std::string write_file_atomically(const std::filesystem::path& path, std::string
   // cut may bring the old file back, which is no failure of this write.
   ::fsync(folder_descriptor.get());
   return {};
+}
+
+bool is_same_but_for_status(const FileIdentity& a, const FileIdentity& b) {
+  FileIdentity with_status = a;
+  with_status.changed_ns = b.changed_ns;
+  return with_status == b;
 }
 
 bool file_identity(const std::filesystem::path& path, FileIdentity& identity) {

@@ -21,8 +21,9 @@ struct Rule;
 Result<std::string> read_regular_file(const std::filesystem::path& path, std::size_t cap,
                                       const Rule& unreadable, const Rule& too_large);
 
-// Writes to a temporary file in the same folder, syncs it and renames it over `path`; on failure
-// nothing is left. Returns an empty text, or what failed.
+// Writes to a temporary file in the same folder, syncs it and renames it over `path`, a link itself
+// and not what it leads to; on failure nothing is left. A device or a pipe, also behind a link, is
+// not replaced. Returns an empty text, or what failed.
 std::string write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 // What must stay the same for a file to be "the same file" without reading it.
@@ -35,6 +36,10 @@ struct FileIdentity {
 
   bool operator==(const FileIdentity&) const = default;
 };
+
+// The same but for changed_ns, which also moves when the file gets another mode or one more link.
+// Who sets mtime back on purpose is not seen.
+bool is_same_but_for_status(const FileIdentity& a, const FileIdentity& b);
 
 // False when the file cannot be examined.
 bool file_identity(const std::filesystem::path& path, FileIdentity& identity);

@@ -128,7 +128,10 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
   const std::lock_guard lock(libraries.mutex);
   const auto known = libraries.by_path.find(path.native());
   if (known != libraries.by_path.end()) {
-    if (known->second.identity == identity) {
+    // By inode, it is the file that is mapped; what is to be true of its content was checked
+    // before.
+    if (is_same_but_for_status(known->second.identity, identity)) {
+      known->second.identity = identity;
       return checked_handle(known->second, file, path, checked);
     }
     // The dynamic linker would answer with the old library for the same path.

@@ -70,13 +70,18 @@ struct PluginModule {
   bool is_unloadable = false;    // says so, and nothing that is known of it speaks against it
 };
 
+// Where a module is mapped from. kPrivateCopy: from a copy that is gone from the disk afterwards,
+// so that who writes over the file does not write into running code; a module that looks beside
+// itself for others ($ORIGIN), and one that cannot be copied, is mapped in place all the same.
+enum class ModulePlace { kInPlace, kPrivateCopy };
+
 // Maps the module and shakes hands. Where this process already holds another file of the same path,
-// the new file is mapped from a private copy (which is gone from the disk afterwards; $ORIGIN in
-// its run path is then of no use), so that both serve their callers. `checked` as for map_library.
-// Rules loader.open_failed, loader.no_entry, loader.abi, loader.module_refused, loader.changed. A
-// new handshake each time.
+// the new file is mapped from a private copy, so that both serve their callers. `checked` as for
+// map_library. Rules loader.open_failed, loader.no_entry, loader.abi, loader.module_refused,
+// loader.changed. A new handshake each time.
 Result<PluginModule> open_module(const std::filesystem::path& path,
-                                 const FileIdentity* checked = nullptr);
+                                 const FileIdentity* checked = nullptr,
+                                 ModulePlace place = ModulePlace::kInPlace);
 // Unmaps a module that is unloadable and that nobody uses any more. False when the dynamic linker
 // keeps it all the same.
 bool close_module(const PluginModule& module);

@@ -218,14 +218,30 @@ bool lives_in(void* symbol, void* handle) {
 
 }  // namespace
 
-Result<PluginModule> open_module(const std::filesystem::path& path, const FileIdentity* checked) {
+Result<PluginModule> open_module(const std::filesystem::path& path, const FileIdentity* checked,
+                                 ModulePlace place) {
   std::filesystem::path file = path;
-  Result<void*> mapped = map_library(file, BindingMode::kNow, Visibility::kLocal, checked);
+  Result<void*> mapped = static_cast<void*>(nullptr);
+  if (place == ModulePlace::kPrivateCopy && !PrivateCopy::looks_beside_itself(path)) {
+    Result<PrivateCopy> copy = PrivateCopy::of(path, checked);
+    mapped = copy.ok() ? map_library(copy->path(), BindingMode::kNow)
+                       : Result<void*>(std::move(copy).rejection());
+    if (mapped.ok()) {
+      file = copy->path();
+    } else if (mapped.rejection().rule == rules::kLoaderChanged.id) {
+      return std::move(mapped).rejection();
+    } else {
+      log::info(printable(path.native()) +
+                " is mapped in place, where writing over the file ends the program: " +
+                to_string(mapped.rejection()));
+    }
+  }
+  if (file == path) mapped = map_library(file, BindingMode::kNow, Visibility::kLocal, checked);
   if (!mapped.ok() && mapped.rejection().rule == rules::kLoaderChanged.id) {
     FileIdentity now;
     if (checked != nullptr && (!file_identity(path, now) || !(now == *checked)))
       return std::move(mapped).rejection();
-    Result<PrivateCopy> copy = PrivateCopy::of(path);
+    Result<PrivateCopy> copy = PrivateCopy::of(path, checked);
     if (!copy.ok()) return std::move(copy).rejection();
     file = copy->path();
     mapped = map_library(file, BindingMode::kNow);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -16,10 +17,23 @@ namespace opmux {
 
 namespace fs = std::filesystem;
 
-Result<PrivateCopy> PrivateCopy::of(const fs::path& file) {
+namespace {
+
+// Of modules that are copied; more is no plugin module.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+}  // namespace
+
+bool PrivateCopy::looks_beside_itself(const fs::path& file) {
+  const Result<std::string> bytes =
+      read_regular_file(file, kMostBytes, rules::kLoaderOpenFailed, rules::kLoaderOpenFailed);
+  return !bytes.ok() || bytes->find("$ORIGIN") != std::string::npos ||
+         bytes->find("${ORIGIN}") != std::string::npos;
+}
+
+Result<PrivateCopy> PrivateCopy::of(const fs::path& file, const FileIdentity* checked) {
   const std::string subject = printable(file.native());
-  constexpr const char* kExpected =
-      "room for a private copy, since this process holds another file of the same path";
+  constexpr const char* kExpected = "room for a private copy";
   std::error_code error;
   std::string folder = (fs::temp_directory_path(error) / "opmux-module-XXXXXX").native();
   // mkdtemp makes it for this user alone.
@@ -35,6 +49,11 @@ Result<PrivateCopy> PrivateCopy::of(const fs::path& file) {
     return reject(rules::kLoaderOpenFailed, subject, kExpected,
                   printable(folder) + ": " + (error ? error.message() : "no such file"),
                   "Set TMPDIR to a writable folder.");
+  }
+  if (checked != nullptr && !(before == *checked)) {
+    return reject(rules::kLoaderChanged, subject,
+                  "the file that was checked, " + to_string(*checked),
+                  "another file, " + to_string(before));
   }
   if (!file_identity(file, after) || !(before == after)) {
     return reject(rules::kLoaderChanged, subject,

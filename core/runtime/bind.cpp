@@ -60,7 +60,8 @@ class Mapper {
         load_set_(context.load_set),
         registrations_(context.registrations),
         native_(context.native),
-        user_(context.user) {}
+        user_(context.user),
+        installed_folders_(context.installed_folders) {}
 
   // Null for a verdict without a library.
   Result<void*> map_library_of(const Verdict& verdict) {
@@ -76,9 +77,9 @@ class Mapper {
     if (const auto known = modules_.find(provider.module); known != modules_.end())
       return known->second;
     Check torch = provider.uses_torch ? preload() : std::nullopt;
-    Result<OpenModule> module = torch
-                                    ? Result<OpenModule>(std::move(*torch))
-                                    : use_module(provider.module, user_, checked_module(provider));
+    Result<OpenModule> module = torch ? Result<OpenModule>(std::move(*torch))
+                                      : use_module(provider.module, user_, checked_module(provider),
+                                                   place_of(provider.module));
     if (module.ok()) opened_.push_back(module->module);
     return modules_.emplace(provider.module, std::move(module)).first->second;
   }
@@ -86,6 +87,13 @@ class Mapper {
   std::vector<PluginModule> opened() const { return opened_; }
 
  private:
+  ModulePlace place_of(const fs::path& module) const {
+    if (installed_folders_ == nullptr) return ModulePlace::kInPlace;
+    const bool is_installed = std::find(installed_folders_->begin(), installed_folders_->end(),
+                                        module.parent_path()) != installed_folders_->end();
+    return is_installed ? ModulePlace::kInPlace : ModulePlace::kPrivateCopy;
+  }
+
   // The file that the probe has met.
   const FileIdentity* checked_module(const ProviderPlan& provider) const {
     const FileIdentity* const checked = plan_.checked_file(provider.module);
@@ -201,6 +209,7 @@ class Mapper {
   const std::vector<Registration>& registrations_;
   const PluginModule& native_;
   const void* const user_;
+  const std::vector<fs::path>* const installed_folders_;
   bool preloaded_ = false;
   Check preload_result_;
   bool python_preloaded_ = false;

@@ -3,6 +3,7 @@
 // Maps what the verdicts found usable into this process and binds it.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct BindContext {
   const void* user;  // of the modules (modules.hpp)
   // False: only the linked-in module is bound.
   bool load;
+  // Modules anywhere else are mapped from private copies: people copy over them while they run.
+  // Null: none is.
+  const std::vector<std::filesystem::path>* installed_folders;
 };
 
 // Usable verdicts that cannot be bound become rejections; those of a stub driver stay unbound. A

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "core/base/rules.hpp"
+#include "core/base/text.hpp"
 #include "core/runtime/state.hpp"
 
 namespace opmux {
@@ -30,7 +33,8 @@ Key key_of(const Rejection& rejection) {
 
 std::set<Key> faults_of(const Preparation& preparation) {
   std::set<Key> faults;
-  for (const auto* list : {&preparation.manifests.rejections, &preparation.rejections}) {
+  for (const auto* list : {&preparation.manifests.rejections, &preparation.rejections,
+                           &preparation.environments.rejections}) {
     for (const Rejection& rejection : *list) faults.insert(key_of(rejection));
   }
   for (const Verdict& verdict : preparation.verdicts) {
@@ -66,8 +70,10 @@ std::vector<Rejection> new_faults(const Preparation& running, const Preparation&
     const Key key = key_of(rejection);
     if (known.count(key) == 0 && told.insert(key).second) faults.push_back(rejection);
   };
-  for (const Rejection& rejection : next.manifests.rejections) add(rejection);
-  for (const Rejection& rejection : next.rejections) add(rejection);
+  for (const auto* list :
+       {&next.manifests.rejections, &next.rejections, &next.environments.rejections}) {
+    for (const Rejection& rejection : *list) add(rejection);
+  }
   for (const Verdict& verdict : next.verdicts) {
     if (verdict.rejection && is_broken(*verdict.rejection)) add(*verdict.rejection);
   }
@@ -79,6 +85,33 @@ std::vector<Rejection> new_faults(const Preparation& running, const Preparation&
     if (now != nullptr && now->rejection && !is_gone(*now->rejection)) add(*now->rejection);
   }
   return faults;
+}
+
+std::vector<Rejection> unserved(const Generation& running, const RouteSet& next) {
+  // One for each device and reason: one edit often takes a provider from all operators.
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> operators;
+  for (const auto& [state, devices] : next.routes) {
+    const OperatorRoute* const now =
+        state->index < running.routes.size() ? running.routes[state->index] : nullptr;
+    if (now == nullptr) continue;
+    for (std::size_t slot = 0; slot < kDeviceSlots; ++slot) {
+      if (now->devices[slot].entries.empty() || !devices[slot].entries.empty()) continue;
+      const std::vector<SkippedBinding>& skipped = devices[slot].skipped;
+      const std::string device =
+          slot == static_cast<std::size_t>(DeviceSlot::kCuda) ? "cuda" : "cpu";
+      const std::string reason =
+          skipped.empty() ? "no provider of the route has one"
+                          : skipped.front().provider + ": " + to_string(skipped.front().rejection);
+      operators[{device, reason}].push_back(state->name);
+    }
+  }
+  std::vector<Rejection> rejections;
+  for (auto& [key, names] : operators) {
+    std::sort(names.begin(), names.end());
+    rejections.push_back(reject(rules::kRuntimeUnserved, join(names, ", ") + " on " + key.first,
+                                "a usable binding, as there is now", "none: " + key.second));
+  }
+  return rejections;
 }
 
 }  // namespace opmux

@@ -60,14 +60,14 @@ LockContext lock_context(const Preparation& preparation, Progress progress) {
   return context;
 }
 
-StatusOr<LockedOpening> LockedOpening::begin(const fs::path& file, const LockContext& context) {
+StatusOr<LockedOpening> LockedOpening::begin(const fs::path& file, const LockContext& context,
+                                             std::vector<Rejection>& drifts) {
   Result<lock::Lock> locked = lock::read(file);
   if (!locked.ok()) return failed(locked.rejection());
   Result<LockFacts> facts = lock_inputs(context);
   if (!facts.ok()) return failed(facts.rejection());
-  Status status = drifted(file, lock::compare(*locked, facts->lock, lock::Scope::kInputs,
-                                              circumstances_of(context, {})));
-  if (!status.ok()) return status;
+  drifts = lock::compare(*locked, facts->lock, lock::Scope::kInputs, circumstances_of(context, {}));
+  if (!drifts.empty()) return drifted(file, drifts);
   LockedOpening opening;
   opening.file_ = file;
   opening.locked_ = *std::move(locked);
@@ -76,10 +76,11 @@ StatusOr<LockedOpening> LockedOpening::begin(const fs::path& file, const LockCon
 }
 
 Status LockedOpening::finish(const LockContext& context, const std::vector<Verdict>& verdicts,
-                             const Findings& findings) {
+                             const Findings& findings, std::vector<Rejection>& drifts) {
   add_outcome(facts_, context, verdicts, findings);
-  return drifted(file_, lock::compare(locked_, facts_.lock, lock::Scope::kAll,
-                                      circumstances_of(context, verdicts)));
+  drifts =
+      lock::compare(locked_, facts_.lock, lock::Scope::kAll, circumstances_of(context, verdicts));
+  return drifted(file_, drifts);
 }
 
 Status Runtime::write_lock(const std::filesystem::path& file, const Progress& progress) const {

@@ -18,12 +18,13 @@ LockContext lock_context(const Preparation& preparation, Progress progress);
 
 class LockedOpening {
  public:
-  // Reads the lock and compares what is found before a probe starts. An error names every drift.
+  // Reads the lock and compares what is found before a probe starts. An error names every drift, as
+  // does `drifts`.
   static StatusOr<LockedOpening> begin(const std::filesystem::path& file,
-                                       const LockContext& context);
+                                       const LockContext& context, std::vector<Rejection>& drifts);
   // After the verdicts: what they made of it. Not OK where a binding differs, too.
   Status finish(const LockContext& context, const std::vector<Verdict>& verdicts,
-                const Findings& findings);
+                const Findings& findings, std::vector<Rejection>& drifts);
 
   // Of every library and module: the file that was hashed.
   const std::map<std::filesystem::path, FileIdentity>& identities() const {

@@ -84,7 +84,7 @@ void enter_state(Record& record, ModuleState state) {
 }  // namespace
 
 Result<OpenModule> use_module(const std::filesystem::path& path, const void* user,
-                              const FileIdentity* checked) {
+                              const FileIdentity* checked, ModulePlace place) {
   FileIdentity identity;
   if (!file_identity(path, identity)) {
     return reject(rules::kLoaderOpenFailed, printable(path.native()),
@@ -98,10 +98,11 @@ Result<OpenModule> use_module(const std::filesystem::path& path, const void* use
   Modules& all = modules();
   const std::lock_guard lock(all.mutex);
   for (const auto& record : all.records) {
-    if (record->open.module.path != path || !(record->identity == identity) ||
+    if (record->open.module.path != path || !is_same_but_for_status(record->identity, identity) ||
         !is_mapped(*record)) {
       continue;
     }
+    record->identity = identity;
     // One that drains is still there, and its binding records with it.
     if (record->use != nullptr) record->use->reopen();
     enter_state(*record, ModuleState::kActive);
@@ -109,7 +110,7 @@ Result<OpenModule> use_module(const std::filesystem::path& path, const void* use
     record->seen_by.insert(user);
     return record->open;
   }
-  Result<PluginModule> module = open_module(path, checked);
+  Result<PluginModule> module = open_module(path, checked, place);
   if (!module.ok()) return std::move(module).rejection();
   auto record = std::make_unique<Record>();
   record->identity = identity;
@@ -170,9 +171,9 @@ std::vector<ModuleReport> report_modules(const void* user) {
   Modules& all = modules();
   const std::lock_guard lock(all.mutex);
   std::vector<ModuleReport> reports;
-  const auto gone = std::count_if(
-      all.records.begin(), all.records.end(),
-      [&](const auto& record) { return record->seen_by.count(user) != 0 && !is_mapped(*record); });
+  const auto gone = std::count_if(all.records.begin(), all.records.end(), [&](const auto& record) {
+    return record->seen_by.count(user) != 0 && !is_mapped(*record);
+  });
   auto left_out = gone - std::min<std::ptrdiff_t>(gone, kGoneModules);
   for (const auto& record : all.records) {
     if (record->seen_by.count(user) == 0) continue;

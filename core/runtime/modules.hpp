@@ -28,7 +28,8 @@ struct OpenModule {
 // registry, whose address is never used again. `checked`, where given, is the file that must be
 // there: rule loader.changed.
 Result<OpenModule> use_module(const std::filesystem::path& path, const void* user,
-                              const FileIdentity* checked = nullptr);
+                              const FileIdentity* checked = nullptr,
+                              ModulePlace place = ModulePlace::kInPlace);
 
 // The modules that the user's generation calls from now on. Unloadable ones that are in use by
 // nobody any more begin to drain.

@@ -39,7 +39,8 @@ struct Preparation {
   // Where manifests and modules were looked for, whether or not it exists.
   std::vector<std::filesystem::path> manifest_folders;
   std::vector<std::filesystem::path> module_folders;
-  std::filesystem::path lock_file;  // that it must not differ from; empty: none
+  std::filesystem::path lock_file;     // that it must not differ from; empty: none
+  std::vector<Rejection> lock_drifts;  // what differs, when the lock made prepare() fail
   double seconds = 0.0;
   bool is_complete = true;  // false: native only, the rest is being prepared
 };

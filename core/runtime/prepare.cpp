@@ -281,7 +281,8 @@ Status prepare(const Options& options, Config config, PreparationScope scope, Re
   if (!made.lock_file.empty() && scope == PreparationScope::kAll) {
     if (!made.manifests.rejections.empty()) return invalid(made.manifests.rejections.front());
     StatusOr<LockedOpening> begun = LockedOpening::begin(
-        made.lock_file, lock_context(made, [&](const std::string& text) { say(options, text); }));
+        made.lock_file, lock_context(made, [&](const std::string& text) { say(options, text); }),
+        made.lock_drifts);
     if (!begun.ok()) return begun.status();
     locked = std::move(*begun);
     for (const auto& [path, identity] : locked->identities())
@@ -294,15 +295,18 @@ Status prepare(const Options& options, Config config, PreparationScope scope, Re
 
   made.verdicts = decide({&made.manifests, &made.plan, &made.findings, &made.host, native->module});
   if (locked) {
-    Status differs = locked->finish(lock_context(made, {}), made.verdicts, made.findings);
+    Status differs =
+        locked->finish(lock_context(made, {}), made.verdicts, made.findings, made.lock_drifts);
     if (!differs.ok()) return differs;
   }
   if (scope == PreparationScope::kNativeOnly) say_that_providers_wait(made);
   made.operators = registry.declare(made.manifests.declarations, made.rejections);
   if (options.load && !made.load_set.libraries.empty()) say(options, "loading providers");
+  const bool is_watching = options.watch.value_or(made.config.watch);
   made.bindings =
       bind_verdicts({made.verdicts, made.plan, made.load_set, made.findings.registrations,
-                     made.manifests, made.operators, *native, registry, user, options.load});
+                     made.manifests, made.operators, *native, registry, user, options.load,
+                     is_watching ? &made.module_folders : nullptr});
   made.seconds = seconds_since(start);
   return {};
 }

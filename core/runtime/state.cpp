@@ -149,22 +149,36 @@ class Runtime::State::Change {
     report.time = utc_now();
     report.generation = state_.registry_.current().number;
     // A file that was touched, or a folder that is watched from now on, is no news.
-    const bool is_news = report.outcome != "unchanged" || report.trigger != "watch";
+    const bool is_news =
+        report.trigger != "watch" || (report.outcome != "unchanged" && !is_told_already());
     if (is_news) {
       const std::lock_guard lock(state_.mutex_);
       if (state_.history_.size() == kHistory) state_.history_.pop_front();
       state_.history_.push_back(report);
     }
-    if (status.ok()) {
-      if (is_news)
-        log::info("generation " + std::to_string(report.generation) + " " + report.outcome + " (" +
-                  report.trigger + ")");
+    if (!is_news) {
+      // Nothing to tell.
+    } else if (status.ok()) {
+      log::info("generation " + std::to_string(report.generation) + " " + report.outcome + " (" +
+                report.trigger + ")");
     } else {
       log::warn(report.trigger + " refused, generation " + std::to_string(report.generation) +
                 " stays: " + status.message());
     }
     unlock();
     if (is_news && state_.options_.on_change) state_.options_.on_change(report);
+  }
+
+  // The latest change was refused, too, for the same reasons.
+  bool is_told_already() const {
+    const std::lock_guard lock(state_.mutex_);
+    if (state_.history_.empty()) return false;
+    const ChangeReport& latest = state_.history_.back();
+    return report.outcome == "refused" && latest.outcome == "refused" &&
+           std::equal(report.reasons.begin(), report.reasons.end(), latest.reasons.begin(),
+                      latest.reasons.end(), [](const Rejection& a, const Rejection& b) {
+                        return to_string(a) == to_string(b);
+                      });
   }
 
   State& state_;
@@ -197,7 +211,8 @@ Status Runtime::State::open() {
     return made;
   is_watching_ = options_.watch.value_or(preparation->config.watch);
   Status status = change.run([&] {
-    publish(preparation, {preparation, preparation->policy.get()}, change.report);
+    publish(make_routes(*preparation, *preparation->policy, preparation->strict), preparation,
+            {preparation, preparation->policy.get()}, change.report);
     return Status();
   });
   if (!status.ok()) return status;
@@ -211,12 +226,11 @@ Status Runtime::State::open() {
   return {};
 }
 
-void Runtime::State::publish(std::shared_ptr<const Preparation> preparation,
+void Runtime::State::publish(RouteSet routes, std::shared_ptr<const Preparation> preparation,
                              std::shared_ptr<const RoutePolicy> policy, ChangeReport& report) {
   const Clock::time_point start = Clock::now();
   const std::uint64_t before = registry_.current().number;
-  const Generation& generation =
-      registry_.publish(make_routes(*preparation, *policy, preparation->strict));
+  const Generation& generation = registry_.publish(std::move(routes));
   report.publish_seconds = seconds_since(start);
   report.outcome = generation.number == before ? "unchanged" : "published";
   const bool is_new = [&] {
@@ -239,9 +253,17 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
   const Status made = config.ok() ? prepare(options_, *std::move(config), PreparationScope::kAll,
                                             registry_, &registry_, *next)
                                   : status_of(config.rejection());
+  RouteSet routes;
   if (made.ok()) {
     // What the first providers' generation has to live with, an open in the foreground has, too.
-    if (running.preparation->is_complete) report.reasons = new_faults(*running.preparation, *next);
+    routes = make_routes(*next, *next->policy, next->strict);
+    if (running.preparation->is_complete) {
+      report.reasons = new_faults(*running.preparation, *next);
+      const std::vector<Rejection> lost = unserved(*running.generation, routes);
+      report.reasons.insert(report.reasons.end(), lost.begin(), lost.end());
+    }
+  } else {
+    report.reasons = next->lock_drifts;
   }
   if (!made.ok() || !report.reasons.empty()) {
     // Modules that only the refused preparation uses go.
@@ -250,7 +272,7 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
     if (is_watching()) watch_files(next.get());
     return made.ok() ? refused(report.reasons) : made;
   }
-  publish(next, {next, next->policy.get()}, report);
+  publish(std::move(routes), next, {next, next->policy.get()}, report);
   if (is_watching()) watch_files(nullptr);
   return {};
 }
@@ -281,7 +303,10 @@ Status Runtime::State::publish_routes(const Routes& routes, ChangeReport& report
   const Undo undo{options_.routes, std::exchange(options_.routes, std::move(wanted)), report};
   Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options_, *running.preparation);
   if (policy.ok() && is_prepared(*running.preparation, **policy)) {
-    publish(running.preparation, *std::move(policy), report);
+    RouteSet made = make_routes(*running.preparation, **policy, running.preparation->strict);
+    report.reasons = unserved(*running.generation, made);
+    if (!report.reasons.empty()) return refused(report.reasons);
+    publish(std::move(made), running.preparation, *std::move(policy), report);
     return {};
   }
   return prepare_and_publish(report);

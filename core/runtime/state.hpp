@@ -55,7 +55,7 @@ struct Runtime::State {
 
  private:
   class Change;
-  void publish(std::shared_ptr<const Preparation> preparation,
+  void publish(RouteSet routes, std::shared_ptr<const Preparation> preparation,
                std::shared_ptr<const RoutePolicy> policy, ChangeReport& report);
   Status prepare_and_publish(ChangeReport& report);
   Status publish_routes(const Routes& routes, ChangeReport& report);
@@ -100,6 +100,10 @@ void log_decisions(const Preparation& preparation, std::set<std::string>& told);
 // in the probe or cannot be loaded, and bindings that `running` serves and `next` rejects for
 // anything else than being gone. Nothing: `next` may be published.
 std::vector<Rejection> new_faults(const Preparation& running, const Preparation& next);
+
+// Operators that `running` serves on a device and for which `next` has no binding left: their calls
+// would fail (runtime.unserved).
+std::vector<Rejection> unserved(const Generation& running, const RouteSet& next);
 
 // The folders whose changes matter to a runtime in this state.
 std::vector<WatchedFolder> watched_folders(const Options& options, const Preparation& preparation);

@@ -169,8 +169,21 @@ TEST_F(WriteFileAtomically, MissingFolderIsNamed) {
 TEST_F(WriteFileAtomically, FailureToReplaceLeavesNothing) {
   std::filesystem::create_directories(folder_ / "taken/inside");
   const std::string taken = (folder_ / "taken").string();
-  EXPECT_EQ(write_file_atomically(taken, "x"), "cannot replace " + taken + ": Is a directory");
+  EXPECT_EQ(write_file_atomically(taken, "x"),
+            "cannot replace " + taken + ": it is a folder, and only a regular file is replaced");
   EXPECT_THAT(names(), ::testing::ElementsAre("taken"));
+}
+
+TEST_F(WriteFileAtomically, NeitherPipeNorDeviceIsReplaced) {
+  const auto pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/null", folder_ / "link");
+  EXPECT_EQ(
+      write_file_atomically(pipe, "x"),
+      "cannot replace " + pipe.string() + ": it is a pipe, and only a regular file is replaced");
+  EXPECT_THAT(write_file_atomically(folder_ / "link", "x"), ::testing::HasSubstr("a device"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
 }
 
 // Case 54: a disk that is full.

@@ -113,6 +113,18 @@ TEST(MapLibrary, NoticesThatAnotherFileTookThePlaceOfAMappedOne) {
   EXPECT_THAT(mapped.rejection().expected, HasSubstr("the file that this process mapped"));
 }
 
+TEST(MapLibrary, AnotherModeOrLinkIsNoOtherFile) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "library.so";
+  std::filesystem::copy_file(fakes::path("none"), path);
+  const Result<void*> first = map_library(path, BindingMode::kNow);
+  ASSERT_TRUE(first.ok()) << to_string(first.rejection());
+  std::filesystem::create_hard_link(path, folder.path() / "other.so");
+  const Result<void*> again = map_library(path, BindingMode::kNow);
+  ASSERT_TRUE(again.ok()) << to_string(again.rejection());
+  EXPECT_EQ(*again, *first);
+}
+
 TEST(MapLibrary, UndoesWhatAConstructorDoesToTheProcess) {
   ASSERT_EQ(std::fegetround(), FE_TONEAREST);
   ASSERT_TRUE(map_library(fakes::path("floating_point"), BindingMode::kNow).ok());

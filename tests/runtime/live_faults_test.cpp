@@ -59,6 +59,28 @@ TEST_F(BrokenEditTest, AnUnknownProviderInARoute) {
   expect_refused("config.unknown_provider");
 }
 
+TEST_F(BrokenEditTest, ARouteThatLeavesAnOperatorWithoutABinding) {
+  write_whole(world_.folder() / "manifests/absent.yaml",
+              "manifest: 1\nprovider: absent\nplugin: absent\noperators:\n"
+              "  live_0: {module: live_0, when: {device: cpu}}\n");
+  world_.write_config("routes:\n  live_0: [absent]\n");
+  expect_refused("runtime.unserved");
+}
+
+TEST_F(BrokenEditTest, AnEnvironmentThatIsNotThere) {
+  world_.write_config("environments: [nowhere]\n");
+  Options options = world_.options();
+  options.environments.clear();
+  write_whole(world_.config(), "config: 1\nenvironments: [\"" + world_.folder().string() + "\"]\n");
+  load_->stop();
+  StatusOr<Runtime> runtime = Runtime::open(options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  write_whole(world_.config(), "config: 1\nenvironments: [nowhere]\n");
+  const Status status = runtime->reload();
+  ASSERT_NE(status.rejection(), nullptr) << "the reload was not refused";
+  EXPECT_EQ(status.rejection()->rule, "discovery.bad_environment");
+}
+
 TEST_F(BrokenEditTest, TheConfigurationIsGone) {
   std::filesystem::remove(world_.config());
   expect_refused("config.missing");
