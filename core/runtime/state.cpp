@@ -163,7 +163,8 @@ class Runtime::State::Change {
                 report.trigger + ")");
     } else {
       log::warn(report.trigger + " refused, generation " + std::to_string(report.generation) +
-                " stays: " + status.message());
+                " stays:");
+      for (const Rejection& reason : report.reasons) log::warn("  " + to_string(reason));
     }
     unlock();
     if (is_news && state_.options_.on_change) state_.options_.on_change(report);
