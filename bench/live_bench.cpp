@@ -53,7 +53,7 @@ class LiveBench {
   }
   LiveBench(const LiveBench&) = delete;
   LiveBench& operator=(const LiveBench&) = delete;
-  ~LiveBench() {
+  void remove() const {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
   }
@@ -156,7 +156,9 @@ double nanoseconds_per_call(Runtime& runtime, int callers, bool swap) {
 }  // namespace
 
 void register_live(Measurements& measurements) {
+  // Never destroyed: handles are used to the end.
   static Runtimes& runtimes = *std::make_unique<Runtimes>().release();
+  std::atexit([] { runtimes.bench.remove(); });
   benchmark::RegisterBenchmark("live_ns",
                                [](benchmark::State& state) { call_bench(state, runtimes.quiet); });
   benchmark::RegisterBenchmark(

@@ -30,6 +30,7 @@ namespace {
 struct MappedLibrary {
   FileIdentity identity;
   boost::dll::shared_library library;
+  void* handle = nullptr;  // the library's, or a reference without one
 };
 
 using LibrariesByPath = std::map<std::string, MappedLibrary>;
@@ -94,7 +95,7 @@ Rejection changed(const std::filesystem::path& path, const FileIdentity& checked
 // The dynamic linker opened the path once more, after the check of `file`.
 Result<void*> checked_handle(const MappedLibrary& mapped, const Descriptor& file,
                              const std::filesystem::path& path, const FileIdentity* checked) {
-  void* const handle = mapped.library.native();
+  void* const handle = mapped.handle;
   if (checked == nullptr) return handle;
   link_map* map = nullptr;
   if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) {
@@ -143,13 +144,15 @@ Result<void*> map_library(const std::filesystem::path& path, BindingMode mode,
     return open_failed(path, "a shared object", "the running program itself");
   }
   LibrariesByPath made;
-  MappedLibrary& mapped = made.emplace(path.native(), MappedLibrary{identity, {}}).first->second;
+  MappedLibrary& mapped =
+      made.emplace(path.native(), MappedLibrary{identity, {}, nullptr}).first->second;
   const ProcessStateGuard state(printable(path.native()));
   const std::string error = open_library(path, mode, visibility, mapped.library);
   if (!error.empty()) {
     return open_failed(path, "a file that the dynamic linker maps", printable(error));
   }
   // Kept when it is refused, too: a library that ran its constructors is not unmapped.
+  mapped.handle = mapped.library.native();
   libraries.by_path.merge(made);
   return checked_handle(mapped, file, path, checked);
 }
@@ -178,18 +181,19 @@ bool unmap_library(const std::filesystem::path& path) {
   const std::lock_guard lock(libraries.mutex);
   const auto known = libraries.by_path.find(path.native());
   if (known == libraries.by_path.end()) return true;
-  LibrariesByPath taken;
-  taken.insert(libraries.by_path.extract(known));
-  MappedLibrary& mapped = taken.begin()->second;
-  mapped.library.unload();
-  void* const still = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-  if (still == nullptr) return true;
-  // It may be asked for again, and another file of its path must not be taken for it: it is held
-  // and known as before. Where the reference cannot be had, the one at hand is kept.
-  if (open_library(path, BindingMode::kLazy, Visibility::kLocal, mapped.library).empty()) {
-    libraries.by_path.merge(taken);
-    dlclose(still);
+  if (known->second.library.is_loaded()) {
+    known->second.library.unload();
+  } else {
+    ::dlclose(known->second.handle);
   }
+  void* const still = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (still == nullptr) {
+    libraries.by_path.erase(known);
+    return true;
+  }
+  // It may be asked for again, and another file of its path must not be taken for it: it is held
+  // and known as before.
+  known->second.handle = still;
   return false;
 }
 

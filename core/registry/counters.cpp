@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/registry/counters.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -20,30 +23,43 @@ std::uint64_t next_serial() {
   return serial.fetch_add(1) + 1;
 }
 
-// Calls of destructors at the end of a thread come after its blocks were given back.
-thread_local constinit bool has_ended = false;
+// All blocks of this thread, for threads that use several runtimes in turn. Behind a key of
+// pthreads and not thread_local: its destructor runs after those of thread_local objects, which may
+// still call operators, and again for what such calls make.
+using ThreadBlocks = std::unordered_map<std::uint64_t, std::shared_ptr<CounterBlock>>;
 
-// All blocks of this thread, for threads that use several runtimes in turn.
-struct ThreadBlocks {
-  std::unordered_map<std::uint64_t, std::shared_ptr<CounterBlock>> by_serial;
-  ThreadBlocks() = default;
-  ThreadBlocks(const ThreadBlocks&) = delete;
-  ThreadBlocks& operator=(const ThreadBlocks&) = delete;
-  ~ThreadBlocks() {
-    has_ended = true;
-    counter_cache = {};
-    for (const auto& [serial, block] : by_serial) block->give_back();
-  }
-};
+void give_back_blocks(void* value) noexcept {
+  const std::unique_ptr<ThreadBlocks> blocks(static_cast<ThreadBlocks*>(value));
+  counter_cache = {};
+  for (const auto& [serial, block] : *blocks) block->give_back();
+}
 
 std::shared_ptr<CounterBlock>& block_of_this_thread(std::uint64_t serial) {
-  thread_local ThreadBlocks blocks;
-  return blocks.by_serial[serial];
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    if (pthread_key_create(&made, &give_back_blocks) != 0) throw std::bad_alloc();
+    return made;
+  }();
+  auto* blocks = static_cast<ThreadBlocks*>(pthread_getspecific(key));
+  if (blocks == nullptr) {
+    auto made = std::make_unique<ThreadBlocks>();
+    if (pthread_setspecific(key, made.get()) != 0) throw std::bad_alloc();
+    blocks = made.release();
+  }
+  return (*blocks)[serial];
 }
 
 // Where counts go that there is no memory for.
 BindingCounterCell lost_counts;
-thread_local CounterBlock lost_block;
+// This thread's block without cells. Never destroyed: to register a destructor takes memory.
+alignas(
+    CounterBlock) thread_local constinit std::array<std::byte, sizeof(CounterBlock)> lost_storage{};
+thread_local constinit CounterBlock* lost_block = nullptr;
+
+CounterBlock& lost_block_of_this_thread() noexcept {
+  if (lost_block == nullptr) lost_block = new (lost_storage.data()) CounterBlock;
+  return *lost_block;
+}
 
 using CellMember = std::atomic<std::uint64_t> BindingCounterCell::*;
 using CountMember = std::uint64_t BindingCounts::*;
@@ -61,7 +77,7 @@ constexpr std::array<std::pair<CellMember, CountMember>, 8> kMembers{{
 }  // namespace
 
 BindingCounterCell& CounterBlock::grow(std::uint32_t counter) noexcept {
-  if (this == &lost_block) return lost_counts;
+  if (this == lost_block) return lost_counts;
   const std::uint32_t size = std::max({kSmallestBlock, counter + 1, size_ * 2});
   std::unique_ptr<BindingCounterCell[]> cells(new (std::nothrow) BindingCounterCell[size]);
   if (cells == nullptr) return lost_counts;
@@ -99,18 +115,12 @@ std::shared_ptr<CounterBlock> Counters::take_block() {
 
 CounterBlock& Counters::local_slow() noexcept {
   try {
-    if (has_ended) {
-      // Kept until the thread is gone, and then nobody's: there is no later moment to give it back.
-      CounterBlock& block = *take_block();
-      counter_cache = {serial_, &block};
-      return block;
-    }
     std::shared_ptr<CounterBlock>& block = block_of_this_thread(serial_);
     if (block == nullptr) block = take_block();
     counter_cache = {serial_, block.get()};
     return *block;
   } catch (const std::bad_alloc&) {
-    return lost_block;
+    return lost_block_of_this_thread();
   }
 }
 

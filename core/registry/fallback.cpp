@@ -146,13 +146,19 @@ void note_failure(const OperatorState& state, const DeviceRoute& route, const Bo
 // thread. That would unmap a closing module before this call is over, were it not counted itself.
 OpmuxStatus call_held(const BoundCall& binding, const OpmuxCall& call,
                       const detail::Override& holder) {
-  if (binding.module == nullptr) return binding.call(binding.binding, &call);
   const auto held = std::find_if(holder.held_shards.begin(), holder.held_shards.end(),
                                  [&](const auto& shard) { return shard.first == binding.module; });
-  if (held == holder.held_shards.end()) return call_binding(binding, call);
+  if (binding.module == nullptr || held == holder.held_shards.end()) {
+    ++detail::held_calls;
+    const OpmuxStatus answer = call_binding(binding, call);
+    --detail::held_calls;
+    return answer;
+  }
   const ModuleHold hold = ModuleHold::beside(*binding.module, held->second);
   if (holder.ended.load()) return kModuleClosing;
+  ++detail::held_calls;
   const OpmuxStatus answer = binding.call(binding.binding, &call);
+  --detail::held_calls;
   return answer == kModuleClosing ? OPMUX_ERROR_AFTER_LAUNCH : answer;
 }
 

@@ -69,7 +69,7 @@ class ModuleUse {
 class ModuleHold {
  public:
   explicit ModuleHold(ModuleUse& use) noexcept : use_(&use), shard_(use.enter()) {}
-  // A second one beside `other`, in its shard: the sum of the shards, which are read one after the
+  // A second one beside a hold, in its shard: the sum of the shards, which are read one after the
   // other, then never looks like nobody is inside while one of the two lives.
   static ModuleHold beside(ModuleUse& use, int shard) noexcept {
     use.enter_beside(shard);

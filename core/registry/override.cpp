@@ -11,23 +11,41 @@
 namespace opmux {
 
 namespace detail {
-thread_local constinit Override* innermost_override = nullptr;
+void Override::release() noexcept {
+  if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) std::unique_ptr<Override>(this).reset();
 }
+
+thread_local constinit Override* innermost_override = nullptr;
+thread_local constinit int held_calls = 0;
+}  // namespace detail
 
 namespace {
 
 // Takes ended overrides out of this thread's list. Only the owner changes the list.
 void remove_ended() {
+  if (detail::held_calls > 0) return;
   detail::Override** at = &detail::innermost_override;
   while (*at != nullptr) {
-    if (!(*at)->ended.load(std::memory_order_acquire)) {
-      at = &(*at)->outer;
+    detail::Override* const found = *at;
+    if (!found->ended.load(std::memory_order_acquire)) {
+      at = &found->outer;
       continue;
     }
-    const std::unique_ptr<detail::Override> ended(*at);
-    *at = ended->outer;
+    *at = found->outer;
+    found->release();
   }
 }
+
+// Scopes that were moved elsewhere may outlive the thread that they were made on.
+struct EndOfThread {
+  EndOfThread() = default;
+  EndOfThread(const EndOfThread&) = delete;
+  EndOfThread& operator=(const EndOfThread&) = delete;
+  ~EndOfThread() {
+    while (detail::innermost_override != nullptr)
+      std::exchange(detail::innermost_override, detail::innermost_override->outer)->release();
+  }
+};
 
 }  // namespace
 
@@ -62,6 +80,8 @@ std::optional<OverrideScope> OverrideScope::make(const Registry& registry,
 OverrideScope::OverrideScope(const Registry& registry, const Generation& generation,
                              std::vector<ModuleHold> holds)
     : holds_(std::move(holds)), thread_(std::this_thread::get_id()) {
+  thread_local const EndOfThread end_of_thread;
+  (void)end_of_thread;
   remove_ended();
   auto made = std::make_unique<detail::Override>();
   made->registry = &registry;
@@ -80,6 +100,7 @@ OverrideScope::~OverrideScope() {
   if (override_ == nullptr) return;
   // Before the holds go: a call on the override's thread counts itself in and then looks here.
   override_->ended.store(true);
+  override_->release();
   if (std::this_thread::get_id() == thread_) remove_ended();
 }
 

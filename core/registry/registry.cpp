@@ -315,8 +315,9 @@ const Generation& Registry::publish(RouteSet routes) {
       generation->routes == current.routes && generation->operators == current.operators) {
     return current;
   }
-  generation->number = next_number_++;
+  generation->number = next_number_;
   generations_.push_back(std::move(generation));
+  ++next_number_;
   for (const OperatorState* state : *generations_.back()->operators)
     states_[state->index]->is_published = true;
   current_.store(generations_.back().get(), std::memory_order_release);

@@ -240,8 +240,8 @@ class Registry {
 
 namespace detail {
 
-// One override of a thread, innermost first. Owned by its scope; one that ends on another thread is
-// marked and stays, since only its own thread may change the list.
+// One override of a thread, innermost first. Owned by its scope and by its thread's list, which
+// only that thread changes: one that ends elsewhere is marked, and leaves the list later.
 struct Override {
   const Registry* registry = nullptr;
   const Generation* generation = nullptr;
@@ -249,9 +249,15 @@ struct Override {
   // Where its scope holds modules that may be unmapped.
   std::vector<std::pair<ModuleUse*, int>> held_shards;
   std::atomic<bool> ended{false};
+  std::atomic<int> owners{2};
+
+  void release() noexcept;
 };
 extern thread_local constinit Override* innermost_override
     __attribute__((tls_model("initial-exec")));
+// Calls of this thread that an override let into a module. While there are any, ended overrides
+// stay: a call on the way to its next binding looks at its own once more.
+extern thread_local constinit int held_calls __attribute__((tls_model("initial-exec")));
 
 }  // namespace detail
 

@@ -60,6 +60,11 @@ bool is_gone(const Rejection& rejection) {
   return rejection.stage == "discovery" || rejection.rule == rules::kRegistryNotRouted.id;
 }
 
+// In strict mode a route whose head is missing refuses every call.
+bool can_serve(const DeviceRoute& route) {
+  return !route.entries.empty() && !(route.strict && route.first_is_skipped);
+}
+
 }  // namespace
 
 std::vector<Rejection> new_faults(const Preparation& running, const Preparation& next) {
@@ -95,7 +100,7 @@ std::vector<Rejection> unserved(const Generation& running, const RouteSet& next)
         state->index < running.routes.size() ? running.routes[state->index] : nullptr;
     if (now == nullptr) continue;
     for (std::size_t slot = 0; slot < kDeviceSlots; ++slot) {
-      if (now->devices[slot].entries.empty() || !devices[slot].entries.empty()) continue;
+      if (!can_serve(now->devices[slot]) || can_serve(devices[slot])) continue;
       const std::vector<SkippedBinding>& skipped = devices[slot].skipped;
       const std::string device =
           slot == static_cast<std::size_t>(DeviceSlot::kCuda) ? "cuda" : "cpu";

@@ -46,6 +46,7 @@ const char* name_of(ModuleState state) {
 
 struct Record {
   FileIdentity identity;
+  ModulePlace place = ModulePlace::kInPlace;  // that was asked for
   OpenModule open;
   std::unique_ptr<ModuleUse> use;
   ModuleState state = ModuleState::kActive;
@@ -65,6 +66,18 @@ Modules& modules() {
 }
 
 bool is_mapped(const Record& record) { return record.state != ModuleState::kUnmapped; }
+
+// What is mapped in place is the file itself, by inode. Of a copy, only the time of the last change
+// tells that the file was not written over since.
+bool is_mapping_of(const Record& record, const FileIdentity& file) {
+  return record.open.module.mapped == record.open.module.path
+             ? is_same_but_for_status(record.identity, file)
+             : record.identity == file;
+}
+
+bool serves(ModulePlace mapped, ModulePlace asked) {
+  return mapped == asked || asked == ModulePlace::kInPlace;
+}
 
 // The one place where a module changes its state.
 void enter_state(Record& record, ModuleState state) {
@@ -97,23 +110,30 @@ Result<OpenModule> use_module(const std::filesystem::path& path, const void* use
   }
   Modules& all = modules();
   const std::lock_guard lock(all.mutex);
-  for (const auto& record : all.records) {
-    if (record->open.module.path != path || !is_same_but_for_status(record->identity, identity) ||
-        !is_mapped(*record)) {
-      continue;
-    }
-    record->identity = identity;
+  const auto use_again = [&](Record& record) {
+    record.identity = identity;
+    record.users.insert(user);
+    record.seen_by.insert(user);
     // One that drains is still there, and its binding records with it.
-    if (record->use != nullptr) record->use->reopen();
-    enter_state(*record, ModuleState::kActive);
-    record->users.insert(user);
-    record->seen_by.insert(user);
-    return record->open;
+    if (record.use != nullptr) record.use->reopen();
+    enter_state(record, ModuleState::kActive);
+    return record.open;
+  };
+  for (const auto& record : all.records) {
+    if (record->open.module.path == path && is_mapped(*record) &&
+        is_mapping_of(*record, identity) && serves(record->place, place))
+      return use_again(*record);
   }
   Result<PluginModule> module = open_module(path, checked, place);
   if (!module.ok()) return std::move(module).rejection();
+  // What could not be copied after all has one mapping, whoever asks.
+  for (const auto& record : all.records) {
+    if (record->open.module.mapped == module->mapped && is_mapped(*record))
+      return use_again(*record);
+  }
   auto record = std::make_unique<Record>();
   record->identity = identity;
+  record->place = place;
   record->open.module = *std::move(module);
   record->open.serial = all.records.size() + 1;
   if (record->open.module.is_unloadable) {

@@ -59,6 +59,9 @@ enum class PreparationScope {
 Status prepare(const Options& options, Config config, PreparationScope scope, Registry& registry,
                const void* user, Preparation& made);
 
+// What counts for the whole process; of several runtimes the latest to open or to publish decides.
+void apply_process_settings(const Config& config);
+
 // The routes of `preparation` under `policy`, ready to publish.
 RouteSet make_routes(const Preparation& preparation, const RoutePolicy& policy, bool strict);
 

@@ -198,6 +198,12 @@ void say_that_providers_wait(Preparation& preparation) {
 
 }  // namespace
 
+void apply_process_settings(const Config& config) {
+  log::Level level{};
+  if (log::parse_level(config.log_level, level)) log::set_level(level);
+  set_thread_count(config.threads);
+}
+
 Result<std::unique_ptr<const RoutePolicy>> make_policy(const Options& options,
                                                        const Preparation& preparation) {
   auto policy = std::make_unique<const RoutePolicy>(preparation.manifests,
@@ -225,6 +231,8 @@ Status prepare(const Options& options, Config config, PreparationScope scope, Re
     if (Check untrusted = require_trust(made.config.file, trust)) return invalid(*untrusted);
   }
   if (Check untrusted = require_trust(find_probe_executable(), trust)) return invalid(*untrusted);
+  // A change's count when it is published.
+  if (registry.current().number == 0) apply_process_settings(made.config);
 
   const Result<PluginModule>& native = native_module();
   if (!native.ok())

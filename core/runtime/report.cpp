@@ -136,7 +136,7 @@ Report make_report(const Runtime::State& runtime) {
   report.strict = generation.strict;
   report.stub_driver = !preparation.host.stub_driver.empty();
   report.config_file = preparation.config.file.string();
-  report.lock_file = preparation.lock_file.string();
+  if (preparation.is_complete) report.lock_file = preparation.lock_file.string();
   report.trust = preparation.config.trust == Trust::kStrict ? "strict" : "lax";
   if (preparation.load_set.python) {
     report.python_version = preparation.load_set.python->version;

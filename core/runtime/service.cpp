@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -176,6 +177,23 @@ struct Service::Impl {
     return changed;
   }
 
+  // True while there is more; also where memory ran out, to try again later.
+  static bool drain_once() noexcept {
+    try {
+      return close_drained_modules();
+    } catch (const std::exception&) {
+      return true;
+    }
+  }
+
+  static void run_task(const std::function<void()>& task) noexcept {
+    try {
+      task();
+    } catch (const std::exception&) {
+      // Tasks tell their errors themselves; this one had no memory to.
+    }
+  }
+
   void loop() {
     std::unique_lock lock(mutex);
     while (!is_stopping) {
@@ -193,13 +211,13 @@ struct Service::Impl {
         is_draining = false;
         drain_period = std::min(drain_period * 2, kLongestDrainPeriod);
         lock.unlock();
-        const bool more = close_drained_modules();
+        const bool more = drain_once();
         lock.lock();
         is_draining |= more;
       }
       if (const std::function<void()> task = next_task()) {
         lock.unlock();
-        task();
+        run_task(task);
         lock.lock();
       }
     }

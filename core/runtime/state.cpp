@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/state.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -11,7 +13,6 @@
 #include "core/base/log.hpp"
 #include "core/base/rules.hpp"
 #include "core/base/text.hpp"
-#include "core/loader/loader.hpp"
 #include "core/runtime/modules.hpp"
 
 namespace opmux {
@@ -66,13 +67,6 @@ std::vector<RouteRule> rules_of(const Routes& routes) {
   return rules;
 }
 
-// What counts for the whole process; of several runtimes the latest to publish decides.
-void apply_process_settings(const Config& config) {
-  log::Level level{};
-  if (log::parse_level(config.log_level, level)) log::set_level(level);
-  set_thread_count(config.threads);
-}
-
 // Every provider that `wanted` names is one that the preparation looked for.
 bool is_prepared(const Preparation& preparation, const RoutePolicy& wanted) {
   if (!preparation.is_complete) return false;
@@ -105,13 +99,7 @@ class Runtime::State::Change {
     try {
       status = what();
     } catch (const std::exception& problem) {
-      Rejection rejection = reject(rules::kRuntimeChange, report.trigger,
-                                   "new routes and their log", printable(problem.what()));
-      if (report.outcome.empty()) {
-        status = Status(StatusCode::kInternal, to_string(rejection), std::move(rejection));
-      } else {
-        report.reasons.push_back(std::move(rejection));
-      }
+      status = failed_by(problem);
     }
     tell(status);
     return status;
@@ -126,12 +114,38 @@ class Runtime::State::Change {
     lock_.unlock();
   }
 
+  // Without memory even for the reason, the code alone.
+  Status failed_by(const std::exception& problem) noexcept {
+    try {
+      Rejection rejection = reject(rules::kRuntimeChange, report.trigger,
+                                   "new routes and their log", printable(problem.what()));
+      if (report.outcome.empty())
+        return Status(StatusCode::kInternal, to_string(rejection), std::move(rejection));
+      report.reasons.push_back(std::move(rejection));
+      return {};
+    } catch (const std::exception&) {
+      return report.outcome.empty() ? Status(StatusCode::kInternal, "no memory") : Status();
+    }
+  }
+
   // Telling must not undo what was done, nor end a thread of the runtime's own.
   void tell(const Status& status) {
     try {
       finish(status);
+    } catch (const abi::__forced_unwind&) {
+      throw;  // of a thread that is being cancelled, which cannot be kept
     } catch (const std::exception& problem) {
-      log::error(report.trigger + ": " + printable(problem.what()));
+      tell_problem(problem.what());
+    } catch (...) {
+      tell_problem("something that is no std::exception was thrown");
+    }
+  }
+
+  void tell_problem(const char* text) const noexcept {
+    try {
+      log::error(report.trigger + ": " + printable(text));
+    } catch (const std::exception&) {
+      // Nothing can be told.
     }
   }
 
@@ -148,14 +162,7 @@ class Runtime::State::Change {
     report.seconds = seconds_since(start_);
     report.time = utc_now();
     report.generation = state_.registry_.current().number;
-    // A file that was touched, or a folder that is watched from now on, is no news.
-    const bool is_news =
-        report.trigger != "watch" || (report.outcome != "unchanged" && !is_told_already());
-    if (is_news) {
-      const std::lock_guard lock(state_.mutex_);
-      if (state_.history_.size() == kHistory) state_.history_.pop_front();
-      state_.history_.push_back(report);
-    }
+    const bool is_news = remember();
     if (!is_news) {
       // Nothing to tell.
     } else if (status.ok()) {
@@ -170,16 +177,24 @@ class Runtime::State::Change {
     if (is_news && state_.options_.on_change) state_.options_.on_change(report);
   }
 
-  // The latest change was refused, too, for the same reasons.
-  bool is_told_already() const {
+  // Into the history, unless it is no news: a file that was touched, a folder that is watched from
+  // now on, or a fault that still stands.
+  bool remember() {
     const std::lock_guard lock(state_.mutex_);
-    if (state_.history_.empty()) return false;
-    const ChangeReport& latest = state_.history_.back();
-    return report.outcome == "refused" && latest.outcome == "refused" &&
-           std::equal(report.reasons.begin(), report.reasons.end(), latest.reasons.begin(),
-                      latest.reasons.end(), [](const Rejection& a, const Rejection& b) {
-                        return to_string(a) == to_string(b);
-                      });
+    std::deque<ChangeReport>& history = state_.history_;
+    const bool was_refused = !history.empty() && history.back().outcome == "refused";
+    const bool is_refused = report.outcome == "refused";
+    const bool is_news =
+        report.trigger != "watch" || report.outcome == "published" || was_refused != is_refused ||
+        (is_refused &&
+         !std::equal(report.reasons.begin(), report.reasons.end(), history.back().reasons.begin(),
+                     history.back().reasons.end(), [](const Rejection& a, const Rejection& b) {
+                       return to_string(a) == to_string(b);
+                     }));
+    if (!is_news) return false;
+    if (history.size() == kHistory) history.pop_front();
+    history.push_back(report);
+    return true;
   }
 
   State& state_;
@@ -203,7 +218,6 @@ Status Runtime::State::open() {
   Result<Config> config = load_config(options_.config_file);
   if (!config.ok()) return status_of(config.rejection());
   const bool in_background = options_.background.value_or(config->start == Start::kBackground);
-  apply_process_settings(*config);
   const auto preparation = std::make_shared<Preparation>();
   if (Status made = prepare(options_, *std::move(config),
                             in_background ? PreparationScope::kNativeOnly : PreparationScope::kAll,
@@ -211,6 +225,7 @@ Status Runtime::State::open() {
       !made.ok())
     return made;
   is_watching_ = options_.watch.value_or(preparation->config.watch);
+  options_.watch = is_watching_;
   Status status = change.run([&] {
     publish(make_routes(*preparation, *preparation->policy, preparation->strict), preparation,
             {preparation, preparation->policy.get()}, change.report);
@@ -232,7 +247,7 @@ void Runtime::State::publish(RouteSet routes, std::shared_ptr<const Preparation>
   const Clock::time_point start = Clock::now();
   const std::uint64_t before = registry_.current().number;
   const Generation& generation = registry_.publish(std::move(routes));
-  report.publish_seconds = seconds_since(start);
+  report.publish_seconds += seconds_since(start);
   report.outcome = generation.number == before ? "unchanged" : "published";
   const bool is_new = [&] {
     const std::lock_guard lock(mutex_);
@@ -243,7 +258,27 @@ void Runtime::State::publish(RouteSet routes, std::shared_ptr<const Preparation>
   if (!is_new) return;
   apply_process_settings(preparation->config);
   log_decisions(*preparation, told_);
-  keep_modules(&registry_, preparation->bindings.modules, options_.drain_deadline);
+  keep(*preparation);
+}
+
+// At the end of a change that was not published, the modules are those of the running generation.
+struct Runtime::State::KeepModules {
+  State& state;
+  const Published& running;
+  const ChangeReport& report;
+
+  ~KeepModules() {
+    if (!report.outcome.empty()) return;
+    try {
+      state.keep(*running.preparation);
+    } catch (const std::exception&) {
+      // They stay mapped until the next change.
+    }
+  }
+};
+
+void Runtime::State::keep(const Preparation& preparation) {
+  keep_modules(&registry_, preparation.bindings.modules, options_.drain_deadline);
   if (close_drained_modules()) service_.drain();
 }
 
@@ -251,13 +286,17 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
   const Published running = published();
   Result<Config> config = load_config(options_.config_file);
   const auto next = std::make_shared<Preparation>();
+  // Also when it ends in an exception: modules that only the refused preparation uses go.
+  const KeepModules keep{*this, running, report};
   const Status made = config.ok() ? prepare(options_, *std::move(config), PreparationScope::kAll,
                                             registry_, &registry_, *next)
                                   : status_of(config.rejection());
   RouteSet routes;
   if (made.ok()) {
     // What the first providers' generation has to live with, an open in the foreground has, too.
+    const Clock::time_point start = Clock::now();
     routes = make_routes(*next, *next->policy, next->strict);
+    report.publish_seconds = seconds_since(start);
     if (running.preparation->is_complete) {
       report.reasons = new_faults(*running.preparation, *next);
       const std::vector<Rejection> lost = unserved(*running.generation, routes);
@@ -267,9 +306,6 @@ Status Runtime::State::prepare_and_publish(ChangeReport& report) {
     report.reasons = next->lock_drifts;
   }
   if (!made.ok() || !report.reasons.empty()) {
-    // Modules that only the refused preparation uses go.
-    keep_modules(&registry_, running.preparation->bindings.modules, options_.drain_deadline);
-    if (close_drained_modules()) service_.drain();
     if (is_watching()) watch_files(next.get());
     return made.ok() ? refused(report.reasons) : made;
   }
@@ -304,7 +340,9 @@ Status Runtime::State::publish_routes(const Routes& routes, ChangeReport& report
   const Undo undo{options_.routes, std::exchange(options_.routes, std::move(wanted)), report};
   Result<std::unique_ptr<const RoutePolicy>> policy = make_policy(options_, *running.preparation);
   if (policy.ok() && is_prepared(*running.preparation, **policy)) {
+    const Clock::time_point start = Clock::now();
     RouteSet made = make_routes(*running.preparation, **policy, running.preparation->strict);
+    report.publish_seconds = seconds_since(start);
     report.reasons = unserved(*running.generation, made);
     if (!report.reasons.empty()) return refused(report.reasons);
     publish(std::move(made), running.preparation, *std::move(policy), report);

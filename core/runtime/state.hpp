@@ -55,8 +55,11 @@ struct Runtime::State {
 
  private:
   class Change;
+  struct KeepModules;
   void publish(RouteSet routes, std::shared_ptr<const Preparation> preparation,
                std::shared_ptr<const RoutePolicy> policy, ChangeReport& report);
+  // The modules of `preparation` are those that this runtime uses.
+  void keep(const Preparation& preparation);
   Status prepare_and_publish(ChangeReport& report);
   Status publish_routes(const Routes& routes, ChangeReport& report);
   bool is_watching() const;

@@ -220,13 +220,13 @@ TEST(CountersTest, CountInDestructorsOfAThread) {
   };
   for (int thread = 0; thread < 3; ++thread) {
     std::thread([] {
-      // Made before the thread's blocks, so destroyed after them.
       thread_local Late late;
       ++late.touched;
       BindingCounterCell::increment(counters.local().cell(0).calls);
     }).join();
   }
   EXPECT_EQ(counters.sum(0).calls, 6u);
+  EXPECT_EQ(counters.block_count(), 1u);
 }
 
 TEST(CountersTest, KeepTheCountsWhenBindingsAreAdded) {

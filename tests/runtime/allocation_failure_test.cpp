@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Case 57: memory that runs out at the n-th allocation of a change, for every n. Either the change
+// Case 57: memory that runs out at the n-th allocation of a change: for every n where a change is
+// cheap, for every 41st of a reload. Either the change
 // is refused and the routes are as before, or it is made; nothing ends the process, and the next
 // change works.
 #include <gtest/gtest.h>

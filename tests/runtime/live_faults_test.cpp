@@ -67,8 +67,15 @@ TEST_F(BrokenEditTest, ARouteThatLeavesAnOperatorWithoutABinding) {
   expect_refused("runtime.unserved");
 }
 
+TEST_F(BrokenEditTest, AStrictModeThatWouldRefuseEveryCall) {
+  write_whole(world_.folder() / "manifests/absent.yaml",
+              "manifest: 1\nprovider: absent\nplugin: absent\noperators:\n"
+              "  live_0: {module: live_0, when: {device: cpu}}\n");
+  world_.write_config("strict: true\nroutes:\n  live_0: [absent, one]\n");
+  expect_refused("runtime.unserved");
+}
+
 TEST_F(BrokenEditTest, AnEnvironmentThatIsNotThere) {
-  world_.write_config("environments: [nowhere]\n");
   Options options = world_.options();
   options.environments.clear();
   write_whole(world_.config(), "config: 1\nenvironments: [\"" + world_.folder().string() + "\"]\n");

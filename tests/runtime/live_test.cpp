@@ -218,6 +218,7 @@ TEST_F(LiveTest, ACallbackThatThrowsChangesNothing) {
   std::atomic<int> told{0};
   options.on_change = [&](const ChangeReport&) {
     ++told;
+    if (told % 2 == 0) throw 1;
     throw std::runtime_error("of the program");
   };
   StatusOr<Runtime> runtime = Runtime::open(options);

@@ -174,12 +174,13 @@ TEST_F(WatchTest, FollowsTheLock) {
   const std::string text = read_whole(lock);
   write_whole(lock, "{");
   ASSERT_TRUE(becomes_true([&] { return runtime->report().history.back().outcome == "refused"; }));
-  world_.write_config(held + "strict: true\n");
+  world_.write_config(
+      "lock: opmux.lock\nroutes:\n  \"live_*\": {order: [one, two], on_error: next}\n");
   std::this_thread::sleep_for(milliseconds(600));
   EXPECT_EQ(runtime->report().history.size(), 2u) << "the same refusal is told once";
-  EXPECT_FALSE(runtime->report().strict);
+  EXPECT_EQ(runtime->report().generation, 1u);
   write_whole(lock, text);
-  EXPECT_TRUE(becomes_true([&] { return runtime->report().strict; }));
+  EXPECT_TRUE(becomes_true([&] { return runtime->report().generation == 2; }));
 }
 
 TEST(WatchDeathTest, ARuntimeThatIsDestroyedOnItsOwnThreadEndsTheProcess) {
