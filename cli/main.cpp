@@ -129,7 +129,7 @@ std::string option_without_value(const CLI::App& command, const std::vector<std:
   for (const std::string& word : words) {
     if (word == "--") break;
     if (word.size() < 2 || word.back() != '=') continue;
-    const std::string name = word.substr(0, word.size() - 1);
+    std::string name = word.substr(0, word.size() - 1);
     if (name.find('=') == std::string::npos && command.get_option_no_throw(name) != nullptr)
       return name;
   }
