@@ -182,7 +182,7 @@ int demo(const CommonOptions& common) {
   for (const Trial& trial : trials)
     table.add({trial.operator_name, trial.provider, trial.device, trial.dtype,
                Cell{trial.passed ? "ok" : "WRONG", trial.passed ? Style::kGood : Style::kBad},
-               trial.text});
+               printable_line(trial.text)});
   print(table.to_string());
   print("");
   if (trials.empty())

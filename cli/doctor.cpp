@@ -14,8 +14,10 @@
 #include "cli/bindings.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "cli/rejections.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/files.hpp"
+#include "core/base/rules.hpp"
 #include "core/base/text.hpp"
 #include "core/config/config.hpp"
 #include "core/runtime/locations.hpp"
@@ -189,18 +191,49 @@ const Rejection* main_rejection(const Report& report, const std::string& provide
   return found;
 }
 
-// A provider whose libraries are here, or that a route names, and that serves nothing is a problem;
-// one that is merely not installed is none.
+bool comes_with_opmux(const fs::path& manifest) {
+  const fs::path shipped = shipped_manifest_folder();
+  if (shipped.empty()) return false;
+  const std::string relative = manifest.lexically_relative(shipped).string();
+  return !relative.empty() && relative != "." && !relative.starts_with("..");
+}
+
+// Whether a binding is rejected because something that it needs is not installed, rather than
+// because something that is here was refused. Modules of opmux's own providers are built one by
+// one; that of a drop-in belongs beside its manifest.
+bool tells_absence(const Rejection& rejection, const ProviderReport& provider) {
+  if (rejection.rule == rules::kDiscoveryModuleMissing.id)
+    return comes_with_opmux(provider.manifest);
+  for (const Rule& rule :
+       {rules::kDiscoveryNoEnvironment, rules::kDiscoveryDistributionMissing,
+        rules::kDiscoveryNoMatch, rules::kDiscoveryTorchMissing, rules::kDiscoveryLibpythonMissing,
+        rules::kContractNoDriver, rules::kContractNoDevice, rules::kRegistryNotRouted})
+    if (rejection.rule == rule.id) return true;
+  return false;
+}
+
+bool is_refused(const ProviderReport& provider, const Report& report) {
+  for (const OperatorReport& each : report.operators)
+    for (const BindingReport& binding : each.bindings)
+      if (binding.provider == provider.name && binding.rejection &&
+          !tells_absence(*binding.rejection, provider))
+        return true;
+  return false;
+}
+
+// A provider that serves nothing is a problem where its libraries are here, a part of it is here
+// and refused, or a route names it; one that is merely not installed is none.
 Finding check_provider(const ProviderReport& provider, const Report& report, const Config& config) {
   Finding finding{"provider " + provider.name, State::kGood, "", ""};
   finding.text = counted(provider.usable, "binding") + " usable";
   if (provider.rejected > 0) finding.text += ", " + std::to_string(provider.rejected) + " rejected";
   const Rejection* reason = main_rejection(report, provider.name);
   if (reason != nullptr) {
-    finding.text += ": " + reason->rule + ", found " + reason->found;
+    finding.text += ": " + in_short(*reason);
     finding.advice = reason->hint;
   }
-  const bool is_wanted = !provider.libraries.empty() || is_named_by_a_route(provider.name, config);
+  const bool is_wanted = !provider.libraries.empty() || is_refused(provider, report) ||
+                         is_named_by_a_route(provider.name, config);
   if (provider.usable == 0)
     finding.state = is_wanted ? State::kProblem : State::kAbsent;
   else if (provider.rejected > 0)
@@ -317,9 +350,9 @@ int doctor(const CommonOptions& common) {
   for (const Finding& finding : findings) {
     print(fmt::format("{}{:<{}}{}", styled(style_of(finding.state), word_for(finding.state)), "",
                       9 - std::string{word_for(finding.state)}.size(),
-                      wrapped(printable(finding.subject + ": " + finding.text), 11)));
+                      wrapped_lines(finding.subject + ": " + finding.text, 11)));
     if (!finding.advice.empty() && finding.state != State::kGood)
-      print("           " + wrapped(printable(finding.advice), 11));
+      print("           " + wrapped_lines(finding.advice, 11));
   }
   print("");
   print(problems == 0 ? styled(Style::kGood, "Nothing is in the way.")

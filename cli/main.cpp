@@ -85,23 +85,30 @@ const CLI::Validator kSeed{[](std::string& text) -> std::string {
                            },
                            ""};
 
-void add_common(CLI::App& app, CommonOptions& common) {
-  app.add_option("--environment", common.environments,
-                 "A Python environment to search; several are searched in order, as sys.path is")
-      ->type_name("DIR")
-      ->allow_extra_args(false)
-      ->check(kNotEmpty)
-      ->group("Common options");
+// The common options that mean something to a command; others are refused, not ignored.
+enum class Common { kJson, kManifests, kAll };
+
+void add_common(CLI::App& app, CommonOptions& common, Common which) {
+  constexpr const char* kGroup = "Common options";
+  app.add_flag("--json", common.json, "Print JSON")->group(kGroup);
+  if (which == Common::kJson) return;
   app.add_option("--config", common.config_file, "The configuration to read")
       ->type_name("FILE")
       ->check(kNotEmpty)
-      ->group("Common options");
+      ->group(kGroup);
   app.add_option("--manifests", common.manifests,
                  "A folder of manifests that come before all others; may be repeated")
       ->type_name("DIR")
       ->allow_extra_args(false)
       ->check(kNotEmpty)
-      ->group("Common options");
+      ->group(kGroup);
+  if (which == Common::kManifests) return;
+  app.add_option("--environment", common.environments,
+                 "A Python environment to search; several are searched in order, as sys.path is")
+      ->type_name("DIR")
+      ->allow_extra_args(false)
+      ->check(kNotEmpty)
+      ->group(kGroup);
   app.add_option_function<std::string>(
          "--trust",
          [&common](const std::string& word) {
@@ -110,11 +117,23 @@ void add_common(CLI::App& app, CommonOptions& common) {
          "What to do about files that others could change: lax warns, strict refuses")
       ->type_name("lax|strict")
       ->check(CLI::IsMember({"lax", "strict"}))
-      ->group("Common options");
-  app.add_flag("--strict", common.strict, "Make every fallback an error")->group("Common options");
-  app.add_flag("--json", common.json, "Print JSON")->group("Common options");
+      ->group(kGroup);
+  app.add_flag("--strict", common.strict, "Make every fallback an error")->group(kGroup);
   app.add_flag("--no-cache", common.no_cache, "Probe again, whatever earlier findings say")
-      ->group("Common options");
+      ->group(kGroup);
+}
+
+// The option of `command` that was written with `=` and nothing behind it, or nothing. The parser
+// would take the default or the next word for its value.
+std::string option_without_value(const CLI::App& command, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word.size() < 2 || word.back() != '=') continue;
+    std::string name = word.substr(0, word.size() - 1);
+    if (name.find('=') == std::string::npos && command.get_option_no_throw(name) != nullptr)
+      return name;
+  }
+  return {};
 }
 
 // What CLI11 found wrong, and what to type.
@@ -175,9 +194,9 @@ int dispatch(int argc, char** argv) {
   CommonOptions common;
   std::string locked;
   std::function<int()> command;
-  const auto add = [&](const char* name, const char* description) {
+  const auto add = [&](const char* name, const char* description, Common which = Common::kAll) {
     CLI::App* sub = app.add_subcommand(name, description);
-    add_common(*sub, common);
+    add_common(*sub, common, which);
     return sub;
   };
   const auto add_lockable = [&](const char* name, const char* description) {
@@ -203,6 +222,7 @@ int dispatch(int argc, char** argv) {
       add_lockable("explain", "Tell everything about the route of one operator");
   explain_command->add_option("operator", operator_name, "Its name, overload included")
       ->type_name("OPERATOR")
+      ->check(kNotEmpty)
       ->required();
   explain_command->callback([&] { command = [&] { return explain(common, operator_name); }; });
 
@@ -212,6 +232,7 @@ int dispatch(int argc, char** argv) {
       add("validate", "Check manifests and what they describe on this machine");
   validate_command->add_option("manifest", manifest_files, "Manifests")
       ->type_name("MANIFEST")
+      ->check(kNotEmpty)
       ->required();
   validate_command->add_flag("--stub-driver", stub_driver,
                              "Check CUDA libraries with a stub libcuda.so.1, without a GPU");
@@ -223,6 +244,7 @@ int dispatch(int argc, char** argv) {
       add_lockable("run", "Call an operator on the example inputs of its declaration");
   run_command->add_option("operator", run_options.operator_name, "Its name, overload included")
       ->type_name("OPERATOR")
+      ->check(kNotEmpty)
       ->required();
   run_command->add_option("--provider", run_options.provider, "Call this provider's binding")
       ->check(kNotEmpty)
@@ -276,7 +298,8 @@ int dispatch(int argc, char** argv) {
   WatchOptions watch_options;
   bool once = false;
   CLI::App* watch_command =
-      add("watch", "Show the report of a running program, or list the programs that offer theirs");
+      add("watch", "Show the report of a running program, or list the programs that offer theirs",
+          Common::kJson);
   watch_command
       ->add_option("target", watch_options.target,
                    "A process, or the socket on which it offers its report")
@@ -300,7 +323,8 @@ int dispatch(int argc, char** argv) {
   });
 
   NewPluginOptions plugin_options;
-  CLI::App* plugin_command = add("new-plugin", "Make the files of a new drop-in plugin");
+  CLI::App* plugin_command =
+      add("new-plugin", "Make the files of a new drop-in plugin", Common::kManifests);
   plugin_command->add_option("name", plugin_options.name, "Of the plugin and its provider")
       ->type_name("NAME")
       ->required();
@@ -317,20 +341,29 @@ int dispatch(int argc, char** argv) {
 
   std::string rule_id;
   bool markdown = false;
-  CLI::App* rules_command = add("rules", "List the rules that rejections name");
-  rules_command->add_option("rule", rule_id, "A rule or a stage")->type_name("RULE");
+  CLI::App* rules_command = add("rules", "List the rules that rejections name", Common::kJson);
+  rules_command->add_option("rule", rule_id, "A rule or a stage")
+      ->type_name("RULE")
+      ->check(kNotEmpty);
   rules_command->add_flag("--markdown", markdown, "Print docs/rules.md");
   rules_command->callback([&] { command = [&] { return rules(rule_id, markdown, common.json); }; });
 
-  add("version", "Print the version")->callback([&] {
+  add("version", "Print the version", Common::kJson)->callback([&] {
     command = [&] { return version(common.json); };
   });
 
   for (const std::string& name : ignored_variables("OPMUX_"))
     print_error(name + " is ignored: this process has privileges that its user does not have");
-  // The command tells what it finds itself; the log would say it a second time.
+  // The command tells what it finds itself, on standard output; the log would say much of it a
+  // second time. `log` of the configuration and OPMUX_LOG ask for it.
   if (!environment_variable("OPMUX_LOG")) log::set_level(log::Level::kOff);
   const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (words.empty() || words.front() != sub->get_name()) continue;
+    if (const std::string name = option_without_value(*sub, words); !name.empty())
+      return usage_error("`opmux " + sub->get_name() + "`: " + name + ": an empty value.",
+                         "Type `opmux " + sub->get_name() + " --help`.");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -97,8 +97,9 @@ std::string install_prefix() {
              : "";
 }
 
-// The path as one word of a shell.
-std::string quoted(const std::string& path) {
+// The path as one word of a shell, and never as an option.
+std::string quoted(std::string path) {
+  if (path.starts_with('-')) path.insert(0, "./");
   const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view{"/._-+"}.find(c) != std::string_view::npos;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "cli/command.hpp"
 #include "core/base/environment.hpp"
@@ -81,6 +82,17 @@ std::string printable_lines(std::string_view text) {
   }
 }
 
+std::string printable_line(std::string_view text) {
+  std::string line;
+  for (const std::string& part : split(text, '\n')) {
+    const std::string_view shown = trim(part);
+    if (shown.empty()) continue;
+    if (!line.empty()) line += line.ends_with(':') || line.ends_with(';') ? " " : "; ";
+    line += printable(shown);
+  }
+  return line;
+}
+
 void print_error(std::string_view text) {
   std::fflush(output());
   write(stderr, "opmux: ");
@@ -139,6 +151,13 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
     at = end + 1;
   }
   return lines;
+}
+
+std::string wrapped_lines(std::string_view text, std::size_t indent, std::size_t width) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(text, '\n'))
+    lines.push_back(wrapped(printable(line), indent, width));
+  return join(lines, "\n" + std::string(indent, ' '));
 }
 
 std::string counted(std::size_t count, std::string_view noun) {

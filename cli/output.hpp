@@ -25,6 +25,8 @@ void keep_output_apart();
 void print(std::string_view line);
 // `text` safe to print, line by line.
 std::string printable_lines(std::string_view text);
+// `text` safe to print where one line is wanted: what follows a line end stands behind "; ".
+std::string printable_line(std::string_view text);
 // "opmux: " and the text on stderr.
 void print_error(std::string_view text);
 // A usage error: what is wrong, then what to type. Returns kUsage.
@@ -38,6 +40,10 @@ std::size_t page_width();
 
 // `text` broken at spaces to lines of at most `width` columns, each after the first indented.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = page_width());
+
+// The same of foreign text: safe to print, its own line ends kept.
+std::string wrapped_lines(std::string_view text, std::size_t indent,
+                          std::size_t width = page_width());
 
 // "1 binding", "3 bindings"
 std::string counted(std::size_t count, std::string_view noun);

@@ -42,11 +42,19 @@ void RejectionList::print() const {
       if (!group.subjects[subject].empty()) cli::print("    " + printable(group.subjects[subject]));
     if (shown < group.subjects.size())
       cli::print(fmt::format("    and {} more", group.subjects.size() - shown));
-    cli::print("      expected: " + wrapped(printable(group.first.expected), 16));
-    cli::print("      found:    " + wrapped(printable(group.first.found), 16));
+    cli::print("      expected: " + wrapped_lines(group.first.expected, 16));
+    cli::print("      found:    " + wrapped_lines(group.first.found, 16));
     if (!group.first.hint.empty())
-      cli::print("      do:       " + wrapped(printable(group.first.hint), 16));
+      cli::print("      do:       " + wrapped_lines(group.first.hint, 16));
   }
+}
+
+std::string in_short(const Rejection& rejection) {
+  std::string text = rejection.rule + ": ";
+  if (!rejection.subject.empty()) text += rejection.subject + ": ";
+  text += "expected " + rejection.expected;
+  if (!rejection.found.empty()) text += ", found " + rejection.found;
+  return text;
 }
 
 nlohmann::ordered_json as_json(const Rejection& rejection) {
@@ -58,10 +66,10 @@ nlohmann::ordered_json as_json(const Rejection& rejection) {
 void print_rejection(const Rejection& rejection, std::size_t indent) {
   const std::string space(indent, ' ');
   print(space + styled(Style::kBold, rejection.rule) + "  " + printable(rejection.subject));
-  print(space + "  expected: " + wrapped(printable(rejection.expected), indent + 12));
-  print(space + "  found:    " + wrapped(printable(rejection.found), indent + 12));
+  print(space + "  expected: " + wrapped_lines(rejection.expected, indent + 12));
+  print(space + "  found:    " + wrapped_lines(rejection.found, indent + 12));
   if (!rejection.hint.empty())
-    print(space + "  do:       " + wrapped(printable(rejection.hint), indent + 12));
+    print(space + "  do:       " + wrapped_lines(rejection.hint, indent + 12));
 }
 
 }  // namespace opmux::cli

@@ -28,6 +28,11 @@ class RejectionList {
   std::vector<Group> groups_;
 };
 
+// "trust.writable: /srv/opmux_x.so: expected no write permission ..., found it has mode 0775": on
+// one line, all that tells what was refused and why. As it is: foreign text is made safe by who
+// prints it.
+std::string in_short(const Rejection& rejection);
+
 nlohmann::ordered_json as_json(const Rejection& rejection);
 
 // All fields of one rejection, on lines that begin with `indent` spaces.

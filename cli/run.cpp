@@ -64,8 +64,7 @@ PassedOver passed_over(const std::string& provider, const Status& status) {
   PassedOver passed{provider, status.message(), std::nullopt};
   if (const Rejection* rejection = status.rejection()) {
     passed.rejection = *rejection;
-    passed.reason =
-        rejection->rule + ": expected " + rejection->expected + ", found " + rejection->found;
+    passed.reason = in_short(*rejection);
   }
   return passed;
 }
@@ -110,7 +109,7 @@ class RunCommand {
     const StatusOr<BoxedOperator> target = runtime.boxed(options_.operator_name);
     if (found == nullptr || !target.ok()) {
       print_error(target.ok() ? "the runtime does not know the operator"
-                              : target.status().message());
+                              : printable_lines(target.status().message()));
       return kFinding;
     }
     keep_notes(report);
@@ -128,6 +127,11 @@ class RunCommand {
       // A refused manifest may be that of the provider that was meant.
       comparison = StatusOr<Comparison>(Status(
           StatusCode::kNotFound, "native served the call itself, since a manifest was refused"));
+    } else if (options_.compare && find_binding(*found, "native", "cpu") == nullptr) {
+      comparison = StatusOr<Comparison>(Status(
+          StatusCode::kNotFound, "opmux has no native kernel of " + options_.operator_name +
+                                     ", so there is nothing to compare with. Leave out "
+                                     "--compare, or check the numbers in a test of your own"));
     } else if (options_.compare)
       comparison = compare_with_native(*target, declaration_, inputs_, outcome.outputs);
     return tell(outcome, *timing, comparison);
@@ -228,7 +232,7 @@ class RunCommand {
         usage_error("--provider: no manifest describes `" + printable(options_.provider) + "`. " +
                         did_you_mean(nearest(options_.provider, names)),
                     "Providers: " + join(names, ", ") + ".");
-    for (const Rejection& note : notes_) print_error("refused: " + printable(to_string(note)));
+    for (const Rejection& note : notes_) print_error("refused: " + printable_line(to_string(note)));
     return code;
   }
 
@@ -380,9 +384,9 @@ class RunCommand {
       print(styled(Style::kWarning, "fallback   ") + "asked for " + options_.provider +
             ", which cannot serve this call");
     for (const PassedOver& passed : outcome.passed_over) {
-      print(wrapped("not " + passed.provider + ": " + printable(passed.reason), 4));
+      print(wrapped_lines("not " + passed.provider + ": " + passed.reason, 4));
       if (passed.rejection && !passed.rejection->hint.empty())
-        print("    " + wrapped(printable(passed.rejection->hint), 4));
+        print("    " + wrapped_lines(passed.rejection->hint, 4));
     }
     if (timing.calls > 0)
       print(fmt::format("time       {} at least, {} median of {}", time_in_words(timing.min_ns),
@@ -396,7 +400,7 @@ class RunCommand {
   void tell_comparison(const Outcome& outcome, const StatusOr<Comparison>& comparison) const {
     if (!comparison.ok()) {
       print(styled(Style::kBad, "compare    ") +
-            "no native result: " + wrapped(printable(comparison.status().message()), 11));
+            wrapped_lines("no native result: " + comparison.status().message(), 11));
       return;
     }
     print(styled(comparison->within ? Style::kGood : Style::kBad, "compare    ") +

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -146,7 +147,7 @@ int find_process(const std::string& text, bool json, Target& target) {
     return usage_error("there is no process " + text + ".",
                        "Type `opmux watch` to see the programs that can be watched.");
   }
-  for (const Rejection& rejection : rejections) print_error(to_string(rejection));
+  for (const Rejection& rejection : rejections) print_error(printable_line(to_string(rejection)));
   const std::string program = program_of(process);
   const std::string name =
       "process " + text + (program.empty() ? "" : " (" + printable(program) + ")");
@@ -181,11 +182,12 @@ class Watch {
       : json_(common.json),
         options_(options),
         target_(std::move(target)),
-        screen_(!common.json && options.count != 1) {}
+        screen_(!common.json && options.count != 1),
+        is_refreshed_(screen_.is_in_place()) {}
 
   int run() {
     for (;;) {
-      const Answer answer = ask_for_report(target_.socket, kDeadline, screen_.signals());
+      const Answer answer = ask_for_report(target_.socket, kDeadline, screen_.events());
       if (answer.kind == Kind::kText) {
         const ReadReport read = read_report(answer.text);
         if (read.report) {
@@ -250,21 +252,33 @@ class Watch {
     return screen_.show(lines(screen_.width(), screen_.height()));
   }
 
-  std::vector<std::string> lines(std::size_t width, std::size_t height) const {
-    const std::size_t notes = (note_.empty() ? 0U : 1U) + (target_.others.empty() ? 0U : 1U);
-    ViewOptions options{width, height > notes ? height - notes : 0, options_.all};
-    std::vector<std::string> all =
-        view(*latest_, {&*first_, before_ ? &*before_ : nullptr, seconds_}, options);
+  // What stands below the view: further sockets, a note, and on a screen of its own how to leave.
+  std::vector<std::string> lines_below(std::size_t width) const {
+    std::vector<std::string> below;
+    const auto add = [&](const std::string& line) {
+      for (std::string& part : folded(line, width == 0 ? line.size() + 1 : width, 2))
+        below.push_back(std::move(part));
+    };
     if (!target_.others.empty()) {
       std::vector<std::string> paths;
       for (const fs::path& other : target_.others) paths.push_back(printable(other.native()));
-      all.push_back(cut("this process offers more: " + join(paths, ", "), width));
+      add("this process offers more: " + join(paths, ", "));
     }
-    if (!note_.empty()) all.push_back(cut(styled(Style::kBad, note_), width));
+    if (!note_.empty()) add(styled(Style::kBad, note_));
+    if (is_refreshed_) add(footer(screen_.takes_keys(), width));
+    return below;
+  }
+
+  std::vector<std::string> lines(std::size_t width, std::size_t height) const {
+    std::vector<std::string> below = lines_below(width);
+    ViewOptions options{width, height > below.size() ? height - below.size() : 0, options_.all};
+    std::vector<std::string> all =
+        view(*latest_, {&*first_, before_ ? &*before_ : nullptr, seconds_}, options);
+    std::move(below.begin(), below.end(), std::back_inserter(all));
     return all;
   }
 
-  // False when a signal ends the watch.
+  // False when a signal or a key ends the watch.
   bool pause() {
     const Clock::time_point end = Clock::now() + milliseconds(options_.interval_ms);
     for (;;) {
@@ -293,6 +307,7 @@ class Watch {
   // What was last on the screen stays behind, unless whoever watches has seen enough.
   int end(int code, bool is_kept = true) {
     const bool was_in_place = screen_.is_in_place();
+    is_refreshed_ = false;
     screen_.leave();
     if (was_in_place && is_kept && latest_) {
       note_.clear();
@@ -305,6 +320,7 @@ class Watch {
   const WatchOptions& options_;
   const Target target_;
   Screen screen_;
+  bool is_refreshed_;  // on a screen of its own that someone has to leave
   std::optional<Report> first_, before_, latest_;
   Clock::time_point taken_{};
   double seconds_ = 0.0;

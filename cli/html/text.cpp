@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/html/text.hpp"
 
-#include "core/base/text.hpp"
+#include "cli/output.hpp"
 
 namespace opmux::cli {
 namespace {
 
 std::string escaped(std::string_view text, bool breakable) {
   std::string html;
-  for (const char c : printable(text)) {
+  for (const char c : printable_lines(text)) {
     switch (c) {
       case '&':
         html += "&amp;";

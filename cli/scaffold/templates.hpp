@@ -274,6 +274,23 @@ cmake --install build --prefix ~/.config/opmux/providers.d
 rm -r ~/.config/opmux/providers.d/@PLUGIN@
 ```
 
+A running program that watches its files (`watch: true` in `opmux.yaml`, `Options::watch`) follows within a fraction of a second; any
+other when it is started again or calls `Runtime::reload()`:
+
+```sh
+providers=~/.config/opmux/providers.d
+# Leave it out, files in place: an empty file of the same relative name in a folder of manifests above that one.
+mkdir -p masks/@PLUGIN@ && touch masks/@PLUGIN@/@PLUGIN@.yaml    # with `manifests: [.../masks]` in opmux.yaml
+# Replace the module: beside it first, then by rename. A module that is written over while it is mapped ends the program.
+cp build/drop-in/@PLUGIN@/opmux_@PLUGIN@.so $providers/@PLUGIN@/opmux_@PLUGIN@.so.new
+mv $providers/@PLUGIN@/opmux_@PLUGIN@.so.new $providers/@PLUGIN@/opmux_@PLUGIN@.so
+# Remove it: calls that are inside end well.
+rm -r $providers/@PLUGIN@
+```
+
+`cmake --install` removes the module and writes it anew; in between, calls go to the next provider of the route. `opmux watch` shows what the
+program uses, and why it refused a change.
+
 A folder elsewhere is named by `manifests:` in `opmux.yaml`, by `OPMUX_MANIFESTS` or by `--manifests`.
 
 To serve another operator that opmux knows, take its schema from `opmux explain OPERATOR`, and write its name and schema into the

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "cli/output.hpp"
+#include "cli/rejections.hpp"
 #include "core/base/text.hpp"
 
 namespace opmux::cli {
@@ -65,16 +67,30 @@ const BindingReport* same_binding(const Report* report, const OperatorReport& of
   return nullptr;
 }
 
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kShortestPath = 12;
+constexpr const char* kEllipsis = "…";
+
 class Lines {
  public:
-  explicit Lines(std::size_t width) : width_(width) {}
+  explicit Lines(std::size_t width) : width_(width == 0 ? kNoLimit : width) {}
 
-  void add(std::string_view line) { lines_.push_back(cut(line, width_)); }
-  // Broken at spaces; what follows the first line is indented.
-  void add_wrapped(std::string_view head, std::string_view text, Style style) {
-    const std::string whole =
-        std::string(head) + wrapped(text, head.size(), std::max(width_, head.size() + 20));
-    for (const std::string& line : split(whole, '\n')) add(styled(style, line));
+  std::size_t width() const { return width_; }
+  void add(std::string_view line, std::size_t indent = 2) {
+    for (std::string& part : folded(line, width_, indent)) lines_.push_back(std::move(part));
+  }
+  // What follows the first line is indented as the text.
+  void add_behind(std::string_view head, std::string_view text, Style style = Style::kPlain) {
+    add(styled(style, std::string(head) + std::string(text)), columns_of(head));
+  }
+  void add_path(std::string_view head, const std::string& path) {
+    const std::size_t used = columns_of(head);
+    add(std::string(head) + room_for(path, used), used);
+  }
+  // The path, so that `used` columns beside it still fit.
+  std::string room_for(const std::string& path, std::size_t used) const {
+    if (width_ == kNoLimit) return path;
+    return shortened(path, width_ > used + kShortestPath ? width_ - used : kShortestPath);
   }
   void heading(std::string_view text) {
     if (!lines_.empty()) add("");
@@ -88,26 +104,28 @@ class Lines {
 };
 
 void add_header(Lines& lines, const Report& report, const EarlierReport& earlier) {
-  lines.add(fmt::format("{}  pid {}  opmux {}", styled(Style::kBold, printable(report.program)),
-                        report.process_id, printable(report.version)));
+  const std::string behind =
+      fmt::format("  pid {}  opmux {}", report.process_id, printable(report.version));
+  lines.add(styled(Style::kBold, lines.room_for(printable(report.program), columns_of(behind))) +
+            behind);
   std::string state = fmt::format("generation {}", report.generation);
   if (earlier.before != nullptr && earlier.before->generation != report.generation)
     state = styled(Style::kWarning, state + ", new");
   state += report.ready ? ", ready" : styled(Style::kWarning, ", preparing providers");
   if (report.strict) state += ", strict";
   lines.add(state);
-  if (report.torch_version.empty())
+  if (report.torch_version.empty()) {
     lines.add("torch       none in use");
-  else
-    lines.add("torch       " + printable(report.torch_version) +
-              (report.cuda_version.empty() ? "" : ", CUDA " + printable(report.cuda_version)) +
-              ", " + printable(report.torch_path));
-  lines.add("config      " + (report.config_file.empty() ? "none" : printable(report.config_file)));
-  if (report.rejections.empty()) return;
-  std::vector<std::string> refused;
+  } else {
+    const std::string torch =
+        "torch       " + printable(report.torch_version) +
+        (report.cuda_version.empty() ? "" : ", CUDA " + printable(report.cuda_version)) + ", ";
+    lines.add(torch + lines.room_for(printable(report.torch_path), columns_of(torch)), 12);
+  }
+  lines.add_path("config      ",
+                 report.config_file.empty() ? "none" : printable(report.config_file));
   for (const Rejection& rejection : report.rejections)
-    refused.push_back(printable(rejection.rule + " " + rejection.subject));
-  lines.add_wrapped("refused     ", join(refused, ", "), Style::kWarning);
+    lines.add_behind("refused     ", printable_line(in_short(rejection)), Style::kWarning);
 }
 
 std::string counted_long(std::uint64_t count, std::string_view noun) {
@@ -116,7 +134,7 @@ std::string counted_long(std::uint64_t count, std::string_view noun) {
 
 void add_notes(Lines& lines, const BindingReport& binding, bool all) {
   const auto note = [&](std::string_view text, Style style = Style::kPlain) {
-    lines.add_wrapped("      ", text, style);
+    lines.add_behind("      ", text, style);
   };
   std::vector<std::string> refused;
   if (binding.refused_by_condition > 0)
@@ -127,7 +145,7 @@ void add_notes(Lines& lines, const BindingReport& binding, bool all) {
   if (binding.copied > 0) note(counted_long(binding.copied, "output") + " copied");
   if (binding.errors > 0) note(counted_long(binding.errors, "call") + " failed", Style::kBad);
   if (binding.quarantine)
-    note("in quarantine: " + printable(binding.quarantine->found), Style::kBad);
+    note("in quarantine: " + printable_line(in_short(*binding.quarantine)), Style::kBad);
   if (binding.quarantined > 0)
     note(counted_long(binding.quarantined, "call") + " passed it by in quarantine",
          Style::kWarning);
@@ -139,24 +157,78 @@ void add_notes(Lines& lines, const BindingReport& binding, bool all) {
   }
   if (!all) return;
   if (binding.rejection)
-    note("rejected: " + printable(binding.rejection->rule + ": " + binding.rejection->found),
-         Style::kFaint);
+    note("rejected: " + printable_line(in_short(*binding.rejection)), Style::kFaint);
   else if (!binding.routed)
     note("not routed", Style::kFaint);
 }
 
+// Which columns the rows of bindings have, and how wide: in a narrow terminal the device goes
+// first, then the rate, and names are shortened, so that the counts stay.
+struct Columns {
+  std::size_t provider = 16;
+  std::size_t rate = 9;
+  std::size_t calls = 14;
+  bool has_device = true;
+  bool has_rate = true;
+
+  std::size_t width() const {
+    return 4 + provider + (has_device ? 2U + 6U : 0U) + (has_rate ? 1 + rate : 0) + 1 + calls;
+  }
+};
+
+constexpr std::size_t kShortestProvider = 3;
+// "CALLS/S" and "CALLS" themselves are no narrower.
+constexpr std::size_t kNarrowRate = 7;
+constexpr std::size_t kNarrowCalls = 5;
+
+Columns fitting(std::size_t provider, std::size_t calls, std::size_t width) {
+  Columns columns;
+  columns.provider = std::max(columns.provider, provider);
+  columns.calls = std::max(columns.calls, calls);
+  if (columns.width() <= width) return columns;
+  columns.rate = kNarrowRate;
+  columns.calls = std::max(kNarrowCalls, calls);
+  if (columns.width() <= width) return columns;
+  const auto shorten = [&] {
+    const std::size_t over = columns.width() - std::min(columns.width(), width);
+    columns.provider -= std::min(over, columns.provider - kShortestProvider);
+  };
+  columns.provider = std::max(kShortestProvider, provider);
+  if (columns.width() <= width) return columns;
+  columns.has_device = false;
+  if (columns.width() > width) columns.has_rate = false;
+  if (columns.width() > width) shorten();
+  return columns;
+}
+
+std::string row_of(const Columns& columns, std::string_view mark, std::string_view provider,
+                   Style style, std::string_view device, std::string_view rate,
+                   std::string_view calls) {
+  const std::string name = shortened(std::string(provider), columns.provider);
+  std::string row = std::string(mark) + styled(style, name) +
+                    std::string(columns.provider - columns_of(name), ' ');
+  if (columns.has_device) row += fmt::format("  {:<6}", device);
+  if (columns.has_rate) row += fmt::format(" {:>{}}", rate, columns.rate);
+  return row + fmt::format(" {:>{}}", calls, columns.calls);
+}
+
 void add_operators(Lines& lines, const Report& report, const EarlierReport& earlier, bool all) {
   std::vector<const OperatorReport*> shown;
-  std::size_t provider_width = 16;
+  std::size_t provider_width = 0;
+  std::size_t calls_width = 0;
   for (const OperatorReport& each : report.operators) {
     if (!all && !is_shown(each, earlier.first)) continue;
     shown.push_back(&each);
-    for (const BindingReport& binding : each.bindings)
-      provider_width = std::max(provider_width, printable(binding.provider).size());
+    for (const BindingReport& binding : each.bindings) {
+      provider_width = std::max(provider_width, columns_of(printable(binding.provider)));
+      calls_width = std::max(calls_width, std::to_string(binding.calls).size());
+    }
   }
   const std::size_t hidden = report.operators.size() - shown.size();
-  lines.heading(fmt::format("{:<{}}  DEVICE {:>9} {:>14}", "OPERATOR", provider_width + 4,
-                            "CALLS/S", "CALLS"));
+  const Columns columns = fitting(provider_width, calls_width, lines.width());
+  Columns titles = columns;  // operators' names begin where the marks of bindings do
+  titles.provider += 4;
+  lines.heading(row_of(titles, "", "OPERATOR", Style::kPlain, "DEVICE", "CALLS/S", "CALLS"));
   for (const OperatorReport* each : shown) {
     lines.add(printable(each->name));
     std::size_t rows = 0;
@@ -168,17 +240,15 @@ void add_operators(Lines& lines, const Report& report, const EarlierReport& earl
       const BindingReport* const before = same_binding(earlier.before, *each, binding);
       if (before != nullptr && earlier.seconds > 0.0 && binding.calls >= before->calls)
         rate = rate_in_words(static_cast<double>(binding.calls - before->calls) / earlier.seconds);
-      const std::string provider =
-          fmt::format("{:<{}}", printable(binding.provider), provider_width);
       const Style style = is_first                        ? Style::kGood
                           : binding.rejection.has_value() ? Style::kFaint
                                                           : Style::kPlain;
-      lines.add(fmt::format("  {} {}  {:<6} {:>9} {:>14}", is_first ? ">" : " ",
-                            styled(style, provider), printable(binding.device), rate,
-                            binding.calls));
+      lines.add(row_of(columns, is_first ? "  > " : "    ", printable(binding.provider), style,
+                       printable(binding.device), rate, std::to_string(binding.calls)),
+                6);
       add_notes(lines, binding, all);
     }
-    if (rows == 0) lines.add(styled(Style::kBad, "    nobody serves it"));
+    if (rows == 0) lines.add(styled(Style::kBad, "    nobody serves it"), 4);
   }
   if (shown.empty()) lines.add("no operator was called yet");
   if (hidden > 0)
@@ -199,8 +269,10 @@ void add_modules(Lines& lines, const Report& report, bool all) {
     const Style style = module.state == "active"               ? Style::kGood
                         : module.state.starts_with("draining") ? Style::kWarning
                                                                : Style::kFaint;
-    lines.add(fmt::format("  {}  {}", styled(style, fmt::format("{:<10}", state)),
-                          printable(module.path)));
+    const std::string padded = fmt::format("{:<10}", state);
+    lines.add(fmt::format("  {}  {}", styled(style, padded),
+                          lines.room_for(printable(module.path), columns_of(padded) + 4)),
+              4);
   }
 }
 
@@ -217,19 +289,15 @@ void add_history(Lines& lines, const Report& report, bool all) {
                           printable(change.time), printable(change.trigger),
                           styled(is_refused ? Style::kBad : Style::kPlain,
                                  fmt::format("{:<9}", printable(change.outcome))),
-                          change.seconds));
+                          change.seconds),
+              10);
     const std::size_t reasons =
         all ? change.reasons.size() : std::min(change.reasons.size(), kReasonsShown);
-    for (std::size_t reason = 0; reason < reasons; ++reason) {
-      const Rejection& rejection = change.reasons[reason];
-      lines.add_wrapped("          ",
-                        printable(rejection.rule) + ": " + printable(rejection.subject) +
-                            ": expected " + printable(rejection.expected) + ", found " +
-                            printable(rejection.found),
-                        Style::kWarning);
-    }
+    for (std::size_t reason = 0; reason < reasons; ++reason)
+      lines.add_behind("          ", printable_line(in_short(change.reasons[reason])),
+                       Style::kWarning);
     if (reasons < change.reasons.size())
-      lines.add(fmt::format("          and {} more", change.reasons.size() - reasons));
+      lines.add(fmt::format("          and {} more: --all", change.reasons.size() - reasons), 10);
   }
 }
 
@@ -249,23 +317,105 @@ std::string rate_in_words(double per_second) {
   return short_form(per_second / 1e6) + "M";
 }
 
-std::string cut(std::string_view line, std::size_t width) {
-  std::string kept;
+std::size_t columns_of(std::string_view text) {
   std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '\033') {
+      at = std::min(text.find('m', at), text.size() - 1) + 1;
+      continue;
+    }
+    if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U) ++columns;
+    ++at;
+  }
+  return columns;
+}
+
+std::vector<std::string> folded(std::string_view line, std::size_t width, std::size_t indent) {
+  // However narrow the terminal is, something new stands on each line.
+  if (indent + 8 > width) indent = 0;
+  std::vector<std::string> lines;
+  std::string current;
+  std::string style;        // the code that holds, if one does
+  std::size_t columns = 0;  // of `current`
+  std::size_t space = 0;    // where in `current` the last space is that can end the line
+  std::string style_at_space;
+  const auto begin_line = [&](const std::string& rest, const std::string& style_of_rest) {
+    current = std::string(indent, ' ') + style_of_rest + rest;
+    columns = indent + columns_of(rest);
+    space = 0;
+  };
+  const auto end_line = [&](const std::string& text, const std::string& style_of_end) {
+    lines.push_back(style_of_end.empty() ? text : text + "\033[0m");
+  };
   for (std::size_t at = 0; at < line.size();) {
     if (line[at] == '\033') {
       const std::size_t end = std::min(line.find('m', at), line.size() - 1) + 1;
-      kept += line.substr(at, end - at);
+      const std::string code(line.substr(at, end - at));
+      current += code;
+      style = code == "\033[0m" ? "" : code;
       at = end;
       continue;
     }
     std::size_t end = at + 1;
     while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0U) == 0x80U) ++end;
-    // Codes that follow, as the one that ends a style, are kept.
-    if (columns++ < width) kept += line.substr(at, end - at);
+    if (columns == width) {
+      if (line[at] == ' ') {
+        end_line(current, style);
+        begin_line("", style);
+        at = end;
+        continue;
+      }
+      if (space > 0) {
+        const std::string rest = current.substr(space + 1);
+        end_line(current.substr(0, space), style_at_space);
+        begin_line(rest, style_at_space);
+      } else {
+        end_line(current, style);
+        begin_line("", style);
+      }
+    }
+    // Spaces that indent a line end none.
+    if (line[at] == ' ' && current.find_first_not_of(' ') != std::string::npos &&
+        columns > indent) {
+      space = current.size();
+      style_at_space = style;
+    }
+    current += line.substr(at, end - at);
+    ++columns;
     at = end;
   }
+  lines.push_back(std::move(current));
+  return lines;
+}
+
+std::string shortened(const std::string& path, std::size_t width) {
+  const std::size_t whole = columns_of(path);
+  if (whole <= width) return path;
+  if (width < 2) return width == 0 ? "" : kEllipsis;
+  const std::size_t slash = path.rfind('/');
+  const std::size_t name = slash == std::string::npos ? 0 : columns_of(path.substr(slash));
+  // Names that are too long themselves are shortened as other text: in the middle.
+  const std::size_t end = name > 0 && name < width ? name : width / 2;
+  const std::size_t begin = width - 1 - end;
+  std::string kept;
+  std::size_t column = 0;
+  bool is_told = false;
+  for (const char byte : path) {
+    if ((static_cast<unsigned char>(byte) & 0xC0U) != 0x80U) ++column;
+    if (column <= begin || column > whole - end) {
+      kept += byte;
+    } else if (!is_told) {
+      kept += kEllipsis;
+      is_told = true;
+    }
+  }
   return kept;
+}
+
+std::string footer(bool takes_keys, std::size_t width) {
+  std::string text = takes_keys ? "leave with q or Ctrl-C" : "leave with Ctrl-C";
+  if (columns_of(text) > width) text = takes_keys ? "leave: q" : "leave: ^C";
+  return styled(Style::kFaint, text);
 }
 
 std::vector<std::string> view(const Report& report, const EarlierReport& earlier,
@@ -279,9 +429,12 @@ std::vector<std::string> view(const Report& report, const EarlierReport& earlier
   if (options.height > 1 && all.size() > options.height) {
     const std::size_t hidden = all.size() - (options.height - 1);
     all.resize(options.height - 1);
-    all.push_back(cut(styled(Style::kFaint, fmt::format("{} below: a taller terminal, or --once",
-                                                        counted(hidden, "line"))),
-                      options.width));
+    std::string text = counted(hidden, "line") + " below";
+    const std::string advice = ": a taller terminal, or --once";
+    if (options.width == 0 || columns_of(text) + advice.size() <= options.width) text += advice;
+    all.push_back(
+        folded(styled(Style::kFaint, text), options.width == 0 ? kNoLimit : options.width, 0)
+            .front());
   }
   return all;
 }

@@ -41,6 +41,17 @@ std::string built_versions(const std::string& prefix, const std::vector<fs::path
          join(versions, ", ");
 }
 
+// Modules that this project's own build makes; all others are somebody's drop-in.
+bool is_built_here(const std::string& name) {
+  return name == "vllm" || name == "flash_attn" || name == "direct_symbol" || name == "native_cuda";
+}
+
+// The manifest's folder is the last that is searched.
+std::string put_beside_manifest(const std::string& file, const std::vector<fs::path>& folders) {
+  return "put " + printable(file) + " beside its manifest" +
+         (folders.empty() ? "" : ", in " + printable(folders.back().native())) + ".";
+}
+
 }  // namespace
 
 Result<fs::path> find_module(const std::string& name, const TorchInstallation* torch,
@@ -61,14 +72,19 @@ Result<fs::path> find_module(const std::string& name, const TorchInstallation* t
     const std::string built = built_versions("opmux_" + name + ".torch-", folders);
     return reject(rules::kDiscoveryModuleMissing, subject,
                   expected + (built == "none" ? "" : " that needs no torch"), built + where,
-                  built == "none" ? "Build it: ./dev build."
-                                  : "Add `requires: {torch: ...}` to the manifest.");
+                  built != "none" ? "Add `requires: {torch: ...}` to the manifest."
+                  : is_built_here(name)
+                      ? "Build it: ./dev build."
+                      : "Build the plugin, and " + put_beside_manifest(file, folders));
   }
-  return reject(
-      rules::kDiscoveryModuleMissing, subject,
-      expected + " for torch " + printable(torch->base_version),
-      built_versions(prefix, folders) + where,
-      "Build it: ./dev build --environment " + printable(environment_of(*torch).native()));
+  std::string hint =
+      "Build it: ./dev build --environment " + printable(environment_of(*torch).native());
+  if (!is_built_here(name))
+    hint += " for a module of opmux; one of a drop-in is built by itself for this torch: " +
+            put_beside_manifest(file, folders);
+  return reject(rules::kDiscoveryModuleMissing, subject,
+                expected + " for torch " + printable(torch->base_version),
+                built_versions(prefix, folders) + where, std::move(hint));
 }
 
 }  // namespace opmux

@@ -81,9 +81,10 @@ class Comparison {
 
  private:
   void add(const Rule& rule, const std::string& subject, const std::string& expected,
-           const std::string& found) {
+           const std::string& found, std::string hint = {}) {
     // What a lock holds may be anything; it goes to a terminal and a log.
-    drifts_.push_back(reject(rule, printable(subject), printable(expected), printable(found)));
+    drifts_.push_back(
+        reject(rule, printable(subject), printable(expected), printable(found), std::move(hint)));
   }
 
   void compare_torch() {
@@ -92,10 +93,16 @@ class Comparison {
     // Without a driver no torch is looked for where nothing but CUDA needs it.
     if (lacks_driver_ && !now) return;
     if (text_of(before) != text_of(now)) {
-      add(rules::kLockTorch, "torch", text_of(before), text_of(now));
+      add(rules::kLockTorch, "torch", text_of(before), text_of(now),
+          before
+              ? "Name the environment of that torch, or accept " +
+                    std::string(now ? "this one" : "its absence") + " with `opmux lock --update`."
+              : "Leave out the environment of this torch, or accept it with `opmux lock "
+                "--update`.");
     } else if (before && *before != *now) {
       add(rules::kLockTorch, "distribution torch: torch/lib/libtorch_cpu.so",
-          content_of(before->size, before->sha256), content_of(now->size, now->sha256));
+          content_of(before->size, before->sha256), content_of(now->size, now->sha256),
+          "Reinstall torch, or accept this one with `opmux lock --update`.");
     }
   }
 
@@ -106,16 +113,19 @@ class Comparison {
       const auto found = now.find(manifest.path);
       if (found == now.end()) {
         add(rules::kLockManifest, manifest.path, "SHA-256 " + manifest.sha256,
-            "no such manifest is read");
+            "no such manifest is read",
+            "Put the manifest back, or accept its absence with `opmux lock --update`.");
         continue;
       }
       if (found->second != manifest.sha256)
         add(rules::kLockManifest, manifest.path, "SHA-256 " + manifest.sha256,
-            "SHA-256 " + found->second);
+            "SHA-256 " + found->second,
+            "Restore the manifest, or accept the change with `opmux lock --update`.");
       now.erase(found);
     }
     for (const auto& [path, sha256] : now)
-      add(rules::kLockManifest, path, "no such manifest", "SHA-256 " + sha256);
+      add(rules::kLockManifest, path, "no such manifest", "SHA-256 " + sha256,
+          "Remove or mask the manifest, or accept it with `opmux lock --update`.");
   }
 
   static const File* find(const std::vector<File>& files, const std::string& role,

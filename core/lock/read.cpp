@@ -312,6 +312,26 @@ class Watch {
   std::vector<std::set<std::string>> keys_;
 };
 
+// Without the library's own name for the fault, and without the place, which goes to the subject.
+std::string in_words(const Json::exception& error) {
+  std::string_view text = error.what();
+  if (const std::size_t end = text.find("] "); text.starts_with('[') && end != text.npos)
+    text.remove_prefix(end + 2);
+  if (const std::size_t end = text.find(": ");
+      text.starts_with("parse error at") && end != text.npos)
+    text.remove_prefix(end + 2);
+  return printable(text);
+}
+
+// "line 3, column 7": the parser counts bytes that it has read, from 1.
+std::string position_in(std::string_view text, std::size_t bytes) {
+  const std::string_view before = text.substr(0, bytes == 0 ? 0 : bytes - 1);
+  const std::size_t line_end = before.rfind('\n');
+  const std::size_t column = before.size() - (line_end == before.npos ? 0 : line_end + 1) + 1;
+  return "line " + std::to_string(std::count(before.begin(), before.end(), '\n') + 1) +
+         ", column " + std::to_string(column);
+}
+
 Rejection wrong_form(const std::filesystem::path& file, const std::string& place,
                      std::string expected, std::string found) {
   return reject(rules::kLockForm, printable(file.native()) + ": " + place, std::move(expected),
@@ -330,10 +350,10 @@ Result<Lock> parse(std::string_view text, const std::filesystem::path& file) {
   } catch (const Fault& fault) {
     return wrong_form(file, fault.place, fault.expected, fault.found);
   } catch (const Json::parse_error& error) {
-    return wrong_form(file, "byte " + std::to_string(error.byte), "JSON as `opmux lock` writes it",
-                      printable(error.what()));
+    return wrong_form(file, position_in(text, error.byte), "JSON as `opmux lock` writes it",
+                      in_words(error));
   } catch (const Json::exception& error) {
-    return wrong_form(file, "the whole", "JSON as `opmux lock` writes it", printable(error.what()));
+    return wrong_form(file, "the whole", "JSON as `opmux lock` writes it", in_words(error));
   }
 }
 

@@ -66,6 +66,7 @@ class SetReader {
     for (const fs::path& folder : sources.folders) add_folder(folder, ++level, false);
     for (const fs::path& folder : sources.declaration_folders) add_folder(folder, ++level, true);
 
+    describe_masks();
     for (auto& candidate : candidates_) read_first_pass(*candidate);
     resolve_providers();
     resolve_declarations();
@@ -78,6 +79,12 @@ class SetReader {
   struct Mask {
     fs::path path;
     bool hides = false;
+  };
+  // An empty file that nothing above masks.
+  struct HidingFile {
+    std::size_t file = 0;  // index into ManifestSet::files
+    std::string key;
+    bool hides_any = false;
   };
 
   std::size_t add_file(const fs::path& path, const fs::path& folder, std::string state) {
@@ -170,8 +177,9 @@ class SetReader {
       if (const auto mask = masks_.find(key); mask != masks_.end()) {
         add_file(path, folder,
                  (mask->second.hides ? "hidden by " : "masked by ") + shown(mask->second.path));
+        for (HidingFile& each : hiding_files_) each.hides_any = each.hides_any || each.key == key;
       } else if (hiding) {
-        add_file(path, folder, "hides files of this name");
+        hiding_files_.push_back({add_file(path, folder, "hides files of this name"), key});
       } else if (is_new(path)) {
         add_candidate(path, folder, level, declarations_only);
       } else {
@@ -179,6 +187,29 @@ class SetReader {
       }
     }
     for (auto& [key, mask] : own) masks_.emplace(std::move(key), std::move(mask));
+  }
+
+  // An empty file that hides nothing was probably meant for a file of the same name in another
+  // folder inside a folder of manifests.
+  void describe_masks() {
+    for (const HidingFile& hiding : hiding_files_) {
+      if (hiding.hides_any) continue;
+      ManifestSet::File& file = set_.files[hiding.file];
+      file.state = "hides nothing: no folder below has " + printable(hiding.key);
+      const fs::path name = file.path.filename();
+      for (std::size_t index = 0; index < set_.files.size(); ++index) {
+        const ManifestSet::File& other = set_.files[index];
+        if (other.path.filename() != name || other.name == file.name || other.state != "read")
+          continue;
+        // Files come in the order of their folders, the highest first.
+        const bool is_below = index > hiding.file && other.folder != file.folder;
+        file.state +=
+            "; " + shown(other.path) + " would be hidden by an empty " +
+            (is_below ? shown(file.folder / other.name)
+                      : printable(other.name) + " in a folder above " + shown(other.folder));
+        break;
+      }
+    }
   }
 
   void read_first_pass(Candidate& candidate) {
@@ -313,6 +344,7 @@ class SetReader {
   ManifestSet set_;
   std::vector<std::unique_ptr<Candidate>> candidates_;  // by precedence, then name
   std::map<std::string, Mask> masks_;                   // of the folders so far
+  std::vector<HidingFile> hiding_files_;
   std::set<fs::path> seen_;
 };
 

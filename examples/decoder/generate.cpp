@@ -21,11 +21,10 @@ Step choose(const float* logits, std::int64_t count) {
 }
 
 // `next` says which token follows step i, given what that step would choose.
-opmux::StatusOr<Run> run_steps(const Model& model, Operators& operators, std::size_t count,
-                               const std::function<std::int64_t(std::size_t, Step&)>& next) {
+opmux::Status run_steps(const Model& model, Operators& operators, std::size_t count, Run& run,
+                        const std::function<std::int64_t(std::size_t, Step&)>& next) {
   const std::int64_t vocabulary = model.shape.vocabulary;
   Decoder decoder(model, operators);
-  Run run;
   run.logits.reserve(count * static_cast<std::size_t>(vocabulary));
   operators.take_served();
   std::int64_t token = kFirstToken;
@@ -41,7 +40,7 @@ opmux::StatusOr<Run> run_steps(const Model& model, Operators& operators, std::si
     token = next(i, step);
     run.steps.push_back(std::move(step));
   }
-  return run;
+  return {};
 }
 
 }  // namespace
@@ -52,9 +51,9 @@ std::size_t Run::smallest_margin() const {
   return static_cast<std::size_t>(smallest - steps.begin());
 }
 
-opmux::StatusOr<Run> generate(const Model& model, Operators& operators, std::int64_t tokens,
-                              const std::function<void(std::size_t, const Step&)>& seen) {
-  return run_steps(model, operators, static_cast<std::size_t>(tokens),
+opmux::Status generate(const Model& model, Operators& operators, std::int64_t tokens, Run& run,
+                       const std::function<void(std::size_t, const Step&)>& seen) {
+  return run_steps(model, operators, static_cast<std::size_t>(tokens), run,
                    [&](std::size_t i, Step& step) {
                      seen(i, step);
                      return step.token;
@@ -62,8 +61,11 @@ opmux::StatusOr<Run> generate(const Model& model, Operators& operators, std::int
 }
 
 opmux::StatusOr<Run> follow(const Model& model, Operators& operators, const Run& run) {
-  return run_steps(model, operators, run.steps.size(),
-                   [&](std::size_t i, Step&) { return run.steps[i].token; });
+  Run again;
+  opmux::Status status = run_steps(model, operators, run.steps.size(), again,
+                                   [&](std::size_t i, Step&) { return run.steps[i].token; });
+  if (!status.ok()) return status;
+  return again;
 }
 
 }  // namespace decoder

@@ -28,9 +28,10 @@ struct Run {
 // What stands before the first token that is made.
 inline constexpr std::int64_t kFirstToken = 0;
 
-// `seen` is called after each step. Fails where an operator does, or where a logit is no number.
-opmux::StatusOr<Run> generate(const Model& model, Operators& operators, std::int64_t tokens,
-                              const std::function<void(std::size_t, const Step&)>& seen);
+// Appends to `run`, which holds the steps before the one that fails, too. `seen` is called after
+// each step. Fails where an operator does, or where a logit is no number.
+opmux::Status generate(const Model& model, Operators& operators, std::int64_t tokens, Run& run,
+                       const std::function<void(std::size_t, const Step&)>& seen);
 
 // The logits along the tokens of `run`, whatever these logits would choose.
 opmux::StatusOr<Run> follow(const Model& model, Operators& operators, const Run& run);

@@ -66,23 +66,29 @@ int decode(const Arguments& arguments) {
   if (!operators.ok()) return failed(operators.status(), arguments.json);
 
   const Model model = make_model(arguments.shape, arguments.seed);
-  const auto run =
-      generate(model, *operators, arguments.tokens, [&](std::size_t i, const Step& step) {
+  Run run;
+  opmux::Status status =
+      generate(model, *operators, arguments.tokens, run, [&](std::size_t i, const Step& step) {
         if (!arguments.json) print(to_line(i, step));
         if (arguments.delay_ms > 0)
           std::this_thread::sleep_for(std::chrono::milliseconds(arguments.delay_ms));
       });
-  if (!run.ok()) return failed(run.status(), arguments.json);
-
   const opmux::Report report = runtime->report();
   std::optional<Comparison> comparison;
-  if (arguments.compare) {
-    const auto compared = compare(model, options, report, *run);
-    if (!compared.ok()) return failed(compared.status(), arguments.json);
-    comparison = *compared;
+  if (status.ok() && arguments.compare) {
+    const auto compared = compare(model, options, report, run);
+    if (compared.ok())
+      comparison = *compared;
+    else
+      status = compared.status();
   }
-  print(arguments.json ? to_json(model, arguments.seed, *run, comparison, report)
-                       : to_text(*run, comparison));
+  if (!status.ok()) print_error(status.message());
+  // What was generated before an error counts as much as what would have followed.
+  if (arguments.json)
+    print(to_json(model, arguments.seed, run, comparison, report, status));
+  else if (!run.steps.empty())
+    print(to_text(run, comparison));
+  if (!status.ok()) return kFinding;
   if (comparison && !comparison->holds()) {
     print_error("the smallest margin, " + std::to_string(comparison->margin) + ", is not " +
                 std::to_string(static_cast<int>(kLeastRatio)) +

@@ -50,6 +50,13 @@ ordered_json as_json(const opmux::Rejection& rejection) {
           {"found", rejection.found},     {"hint", rejection.hint}};
 }
 
+void add_error(ordered_json& json, const opmux::Status& status) {
+  json["error"] = status.message();
+  json["rejection"] = nullptr;
+  if (const opmux::Rejection* rejection = status.rejection())
+    json["rejection"] = as_json(*rejection);
+}
+
 ordered_json changes_in(const opmux::Report& report) {
   ordered_json changes = ordered_json::array();
   for (const opmux::ChangeReport& change : report.history) {
@@ -107,7 +114,8 @@ std::string to_text(const Run& run, const std::optional<Comparison>& comparison)
 }
 
 std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
-                    const std::optional<Comparison>& comparison, const opmux::Report& report) {
+                    const std::optional<Comparison>& comparison, const opmux::Report& report,
+                    const opmux::Status& status) {
   ordered_json tokens = ordered_json::array();
   ordered_json steps = ordered_json::array();
   for (const Step& step : run.steps) {
@@ -117,17 +125,20 @@ std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
                      {"generation", generation_of(step)},
                      {"operators", served_in(step)}});
   }
-  const std::size_t smallest = run.smallest_margin();
-  ordered_json json{
-      {"seed", seed},
-      {"layers", model.shape.layers},
-      {"hidden", model.shape.hidden},
-      {"vocabulary", model.shape.vocabulary},
-      {"tokens", std::move(tokens)},
-      {"smallest_margin", {{"value", run.steps[smallest].margin}, {"step", smallest}}},
-      {"comparison", nullptr},
-      {"changes", changes_in(report)},
-      {"steps", std::move(steps)}};
+  ordered_json margin;
+  if (!run.steps.empty()) {
+    const std::size_t smallest = run.smallest_margin();
+    margin = {{"value", run.steps[smallest].margin}, {"step", smallest}};
+  }
+  ordered_json json{{"seed", seed},
+                    {"layers", model.shape.layers},
+                    {"hidden", model.shape.hidden},
+                    {"vocabulary", model.shape.vocabulary},
+                    {"tokens", std::move(tokens)},
+                    {"smallest_margin", std::move(margin)},
+                    {"comparison", nullptr},
+                    {"changes", changes_in(report)},
+                    {"steps", std::move(steps)}};
   if (comparison) {
     const auto ratio = comparison->ratio();
     json["comparison"] = {{"providers", comparison->providers},
@@ -137,13 +148,13 @@ std::string to_json(const Model& model, std::uint64_t seed, const Run& run,
                           {"least_ratio", kLeastRatio},
                           {"holds", comparison->holds()}};
   }
+  if (!status.ok()) add_error(json, status);
   return dump(json);
 }
 
 std::string to_json(const opmux::Status& status) {
-  ordered_json json{{"error", status.message()}, {"rejection", nullptr}};
-  if (const opmux::Rejection* rejection = status.rejection())
-    json["rejection"] = as_json(*rejection);
+  ordered_json json;
+  add_error(json, status);
   return dump(json);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -175,6 +176,44 @@ TEST(Doctor, BrokenManifestIsAProblem) {
       command.run({"doctor", "--manifests", (command.folder() / "drop-in").string()});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("manifest.version"));
+}
+
+class DoctorOfADropIn : public ::testing::Test {
+ protected:
+  DoctorOfADropIn() {
+    command_.folder().write("drop-in/acme/acme.yaml",
+                            "manifest: 1\nprovider: acme\nplugin: acme\noperators:\n"
+                            "  silu_and_mul: {module: silu_and_mul, when: {device: cpu}}\n");
+  }
+  nlohmann::json finding() const {
+    const Outcome outcome =
+        command_.run({"doctor", "--json", "--manifests", (command_.folder() / "drop-in").string()});
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    const nlohmann::json json = outcome.json();
+    for (const nlohmann::json& each : json.at("findings"))
+      if (each.at("subject") == "provider acme") return each;
+    throw std::runtime_error("doctor says nothing of acme");
+  }
+
+  Command command_;
+};
+
+TEST_F(DoctorOfADropIn, AMissingModuleIsAProblemThatSaysWhereItBelongs) {
+  const nlohmann::json found = finding();
+  EXPECT_EQ(found.at("state"), "problem");
+  EXPECT_THAT(found.at("text").get<std::string>(), HasSubstr("discovery.module_missing"));
+  const std::string advice = found.at("advice");
+  EXPECT_THAT(advice, HasSubstr("put opmux_acme.so beside its manifest, in " +
+                                (command_.folder() / "drop-in/acme").string()));
+  EXPECT_THAT(advice, Not(HasSubstr("./dev")));
+}
+
+TEST_F(DoctorOfADropIn, AnEmptyModuleIsAProblemThatNamesTheFile) {
+  const auto module = command_.folder().write("drop-in/acme/opmux_acme.so", "");
+  const nlohmann::json found = finding();
+  EXPECT_EQ(found.at("state"), "problem");
+  EXPECT_THAT(found.at("text").get<std::string>(),
+              HasSubstr("contract.not_elf: " + module.string()));
 }
 
 TEST(Doctor, ProviderThatARouteNamesMustServe) {

@@ -70,6 +70,8 @@ TEST_F(LockCommand, TellsDriftsAsJson) {
   EXPECT_EQ(drifts[0].at("rule"), "lock.manifest");
   EXPECT_EQ(drifts[0].at("subject"), "more.yaml");
   EXPECT_EQ(drifts[0].at("expected"), "no such manifest");
+  EXPECT_EQ(drifts[0].at("hint"),
+            "Remove or mask the manifest, or accept it with `opmux lock --update`.");
   const nlohmann::json accepted =
       run({"lock", "--output", file(), "--update", "--json"}).json().at("accepted");
   ASSERT_EQ(accepted.size(), 1U);
@@ -89,6 +91,8 @@ TEST_F(LockCommand, ABrokenLockIsReplacedByUpdateAndRefusedByCheck) {
   const Outcome refused = run({"lock", "--output", file(), "--check"});
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.err, HasSubstr("lock.form"));
+  EXPECT_THAT(refused.err, HasSubstr("opmux.lock: line 1, column 12: expected JSON"));
+  EXPECT_THAT(refused.err, ::testing::Not(HasSubstr("exception")));
   EXPECT_EQ(run({"lock", "--output", file(), "--update"}).code, 0);
   EXPECT_EQ(run({"lock", "--output", file(), "--check"}).code, 0);
 }

@@ -136,6 +136,18 @@ TEST_F(NewPluginTest, MissingParentIsToldAndNothingIsLeft) {
   EXPECT_THAT(in_parent(), IsEmpty());
 }
 
+TEST_F(NewPluginTest, NextStepsTakeNoPathForAnOption) {
+  const fs::path before = fs::current_path();
+  fs::current_path(parent_);  // of the command, too
+  const Outcome outcome = command_.run({"new-plugin", "mine", "--output=-x y", "--json"});
+  fs::current_path(before);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json next = outcome.json().at("next");
+  EXPECT_THAT(next.at(0).get<std::string>(), HasSubstr("cmake -S './-x y' -B './-x y/build' "));
+  EXPECT_EQ(next.at(1), "cmake --build './-x y/build'");
+  EXPECT_THAT(next.at(3).get<std::string>(), HasSubstr("--manifests './-x y/build/drop-in'"));
+}
+
 TEST_F(NewPluginTest, NextStepsQuoteOddPaths) {
   fs::create_directory(parent_ / "it's here");
   const Outcome outcome = command_.run({"new-plugin", "mine", "--json", "--output",

@@ -183,6 +183,27 @@ TEST(Run, OperatorWithoutNativeKernelIsAFinding) {
   EXPECT_FALSE(outcome.json().at("rejection").is_null());
 }
 
+// An operator of a drop-in, which has no native kernel.
+TEST(Run, ComparingWithoutANativeKernelSaysThatThereIsNone) {
+  const Command command;
+  const std::filesystem::path manifest = command.folder().write(
+      "providers/acme/acme.yaml",
+      "manifest: 1\nprovider: acme\nplugin: acme\noperators:\n"
+      "  live_0: {module: live_0, when: {device: cpu}}\n"
+      "declare:\n  live_0:\n    schema: \"live_0(Tensor(a!) x, Tensor(b!) y) -> ()\"\n"
+      "    summary: marks\n    example:\n      dims: {size: 2}\n"
+      "      x: {shape: [size], dtype: int64, fill: zeros}\n"
+      "      y: {shape: [size], dtype: int64, fill: zeros}\n");
+  std::filesystem::copy_file(fakes::path("live_1"), manifest.parent_path() / "opmux_acme.so");
+  const Outcome outcome = command.run({"run", "live_0", "--compare", "--repeat", "0", "--manifests",
+                                       manifest.parent_path().parent_path().string()});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("served by  acme"));
+  EXPECT_THAT(outcome.out, HasSubstr("no native kernel of live_0"));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("route")));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("\\x0a")));
+}
+
 TEST(Run, CudaWithoutADeviceIsAFinding) {
   const Outcome outcome = Command{}.run({"run", "silu_and_mul", "--device", "cuda", "--json"});
   EXPECT_EQ(outcome.code, 1);

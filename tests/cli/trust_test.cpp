@@ -9,9 +9,11 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/base/trust.hpp"
 #include "tests/cli/command.hpp"
+#include "tests/fakes/fakes.hpp"
 
 namespace opmux::testing {
 namespace {
@@ -36,6 +38,50 @@ TEST(Trust, StrictRefusesAConfigurationThatOthersMayWrite) {
   EXPECT_THAT(refused.err, HasSubstr("trust.writable"));
   EXPECT_THAT(refused.err, HasSubstr("it has mode 0666"));
   EXPECT_EQ(command.run({"list", "--trust", "Strict"}).code, 2);
+}
+
+// A drop-in folder with a provider of silu_and_mul; the path of its module.
+fs::path drop_in_acme(const Command& command) {
+  const fs::path manifest =
+      command.folder().write("drop-in/acme/acme.yaml",
+                             "manifest: 1\nprovider: acme\nplugin: acme\npriority: 90\noperators:\n"
+                             "  silu_and_mul: {module: silu_and_mul, when: {device: cpu}}\n");
+  fs::path module = manifest.parent_path() / "opmux_acme.so";
+  fs::copy_file(fakes::path("module_greets"), module);
+  ::chmod(module.c_str(), 0755);
+  return module;
+}
+
+TEST(Trust, DoctorCountsWhatStrictTrustRefusesAsAProblem) {
+  REQUIRE_TRUSTED_BUILD();
+  const Command command;
+  const fs::path module = drop_in_acme(command);
+  const std::string folder = (command.folder() / "drop-in").string();
+  const Outcome good = command.run({"doctor", "--trust", "strict", "--manifests", folder});
+  EXPECT_EQ(good.code, 0) << good.out;
+  ::chmod(module.c_str(), 0775);
+  EXPECT_EQ(command.run({"doctor", "--manifests", folder}).code, 0);
+  const Outcome refused = command.run({"doctor", "--trust", "strict", "--manifests", folder});
+  EXPECT_EQ(refused.code, 1) << refused.out;
+  EXPECT_THAT(refused.out, HasSubstr("problem  provider acme"));
+  EXPECT_THAT(refused.out, HasSubstr("trust.writable"));
+  EXPECT_THAT(refused.out, Not(HasSubstr("Nothing is in the way.")));
+}
+
+TEST(Trust, RunNamesTheFileThatStrictTrustRefuses) {
+  REQUIRE_TRUSTED_BUILD();
+  const Command command;
+  const fs::path module = drop_in_acme(command);
+  ::chmod(module.c_str(), 0775);
+  const std::vector<std::string> words{
+      "run",     "silu_and_mul", "--repeat",    "0",
+      "--trust", "strict",       "--manifests", (command.folder() / "drop-in").string()};
+  EXPECT_THAT(command.run(words).out, HasSubstr(module.string()));
+  std::vector<std::string> as_json = words;
+  as_json.emplace_back("--json");
+  const nlohmann::json passed = command.run(as_json).json().at("passed_over").at(0);
+  EXPECT_THAT(passed.at("reason").get<std::string>(),
+              HasSubstr("trust.writable: " + module.string() + ": expected "));
 }
 
 TEST(Trust, StrictIsNotAboutFallback) {

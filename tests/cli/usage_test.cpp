@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "tests/cli/command.hpp"
 
@@ -87,6 +90,70 @@ TEST(Usage, MissingEnvironmentIsWrongUsage) {
   const Outcome outcome = Command{}.run({"list", "--environment", "/nonexistent/env"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("discovery.bad_environment"));
+}
+
+TEST(Usage, AnEmptyValueOfAnyOptionIsWrongUsage) {
+  const Command command;
+  command.folder().write("opmux.lock", "");
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"list", "--locked="},
+                                             {"list", "--config="},
+                                             {"list", "--config=", "--json"},
+                                             {"list", "--manifests=", "--json"},
+                                             {"list", "--environment=", "--json"},
+                                             {"list", "--trust=", "lax"},
+                                             {"list", "--html=", "page.html"},
+                                             {"list", "--html", ""},
+                                             {"list", "--strict="},
+                                             {"explain", ""},
+                                             {"validate", ""},
+                                             {"run", ""},
+                                             {"run", "silu_and_mul", "--provider="},
+                                             {"run", "silu_and_mul", "--device="},
+                                             {"run", "silu_and_mul", "--shape="},
+                                             {"run", "silu_and_mul", "--dtype="},
+                                             {"run", "silu_and_mul", "--repeat=", "1"},
+                                             {"run", "silu_and_mul", "--seed="},
+                                             {"run", "silu_and_mul", "--repeat", ""},
+                                             {"lock", "--output="},
+                                             {"new-plugin", ""},
+                                             {"new-plugin", "mine", "--output="},
+                                             {"new-plugin", "mine", "--operator="},
+                                             {"watch", "1", "--interval="},
+                                             {"watch", "1", "--count="},
+                                             {"rules", ""}}) {
+    const Outcome outcome = command.run(words);
+    EXPECT_EQ(outcome.code, 2) << ::testing::PrintToString(words) << outcome.out;
+    EXPECT_EQ(outcome.out, "") << ::testing::PrintToString(words);
+  }
+}
+
+TEST(Usage, CommonOptionsThatMeanNothingToACommandAreRefused) {
+  for (const char* name : {"watch", "rules", "version"}) {
+    for (const char* option : {"--config=x", "--manifests=x", "--environment=x", "--trust=strict",
+                               "--strict", "--no-cache", "--locked"}) {
+      const Outcome outcome = Command{}.run({name, option});
+      EXPECT_EQ(outcome.code, 2) << name << " " << option;
+      EXPECT_THAT(outcome.err, HasSubstr("has no option")) << name << " " << option;
+    }
+  }
+  for (const char* option : {"--environment=x", "--trust=strict", "--strict", "--no-cache"})
+    EXPECT_EQ(Command{}.run({"new-plugin", "mine", option}).code, 2) << option;
+}
+
+TEST(Usage, TheCommandIsSilentOnStandardErrorUnlessALogIsAskedFor) {
+  Command command;
+  const auto lax = command.folder().write("opmux.yaml", "config: 1\n");
+  std::filesystem::permissions(lax, std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  EXPECT_EQ(command.run({"list", "--config", lax.string()}).err, "");
+  command.set("OPMUX_LOG", "warn");
+  EXPECT_THAT(command.run({"list", "--config", lax.string()}).err, HasSubstr("trust.writable"));
+  command.set("OPMUX_LOG", "");
+  command.folder().write("opmux.yaml", "config: 1\nlog: warn\n");
+  std::filesystem::permissions(lax, std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(command.run({"list", "--config", lax.string()}).err, HasSubstr("trust.writable"));
 }
 
 TEST(Usage, VersionHasBothForms) {

@@ -14,6 +14,7 @@ namespace opmux::cli {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -58,7 +59,8 @@ TEST(WatchViewTest, TellsWhyCallsWentElsewhere) {
   EXPECT_THAT(text, HasSubstr("\n      fell back: 3 by condition, 1 by provider\n"));
   EXPECT_THAT(text, HasSubstr("\n      1 output copied\n"));
   EXPECT_THAT(text, HasSubstr("\n      2 calls failed\n"));
-  EXPECT_THAT(text, HasSubstr("\n      in quarantine: 3 failures\n"));
+  EXPECT_THAT(text, HasSubstr("\n      in quarantine: call.quarantined: rms_norm: expected no "
+                              "failures, found 3 failures\n"));
   EXPECT_THAT(text, HasSubstr("\n      6 calls passed it by in quarantine\n"));
   EXPECT_THAT(text, HasSubstr("\n      shadow: 10 compared, 2 differ, 0 failed\n"));
   EXPECT_THAT(text, HasSubstr("\n    vllm_cpu ")) << "what is in quarantine serves nobody";
@@ -110,18 +112,79 @@ TEST(WatchViewTest, KeepsToWidthAndHeight) {
   for (const std::size_t width : {20u, 40u, 80u, 200u}) {
     const std::vector<std::string> lines = view(report, {}, {width, 12, true});
     EXPECT_EQ(lines.size(), 12u);
-    for (const std::string& line : lines) EXPECT_LE(line.size(), width) << line;
+    for (const std::string& line : lines) EXPECT_LE(columns_of(line), width) << line;
     EXPECT_THAT(lines.back(), HasSubstr("lines below"));
   }
   EXPECT_THAT(text_of(report), HasSubstr("14 earlier changes: --all"));
 }
 
-TEST(WatchViewTest, CutsAtColumnsAndKeepsCodes) {
-  EXPECT_EQ(cut("abcdef", 3), "abc");
-  EXPECT_EQ(cut("abc", 3), "abc");
-  EXPECT_EQ(cut("\033[1mabcdef\033[0m", 3), "\033[1mabc\033[0m");
-  EXPECT_EQ(cut("ä€x", 2), "ä€");
-  EXPECT_EQ(cut("\033[1", 9), "\033[1") << "a code that does not end";
+TEST(WatchViewTest, FoldsAtSpacesAndKeepsCodes) {
+  EXPECT_THAT(folded("abcdef", 3, 0), ElementsAre("abc", "def"));
+  EXPECT_THAT(folded("abc", 3, 0), ElementsAre("abc"));
+  EXPECT_THAT(folded("one two three", 8, 0), ElementsAre("one two", "three"));
+  EXPECT_THAT(folded("one two", 3, 0), ElementsAre("one", "two"));
+  EXPECT_THAT(folded("  one two three", 10, 2), ElementsAre("  one two", "  three"));
+  EXPECT_THAT(folded("\033[1mone two\033[0m x", 4, 0),
+              ElementsAre("\033[1mone\033[0m", "\033[1mtwo\033[0m", "x"));
+  EXPECT_THAT(folded("ä€x", 2, 0), ElementsAre("ä€", "x"));
+  EXPECT_THAT(folded("\033[1", 9, 0), ElementsAre("\033[1")) << "a code that does not end";
+  EXPECT_THAT(folded("", 9, 2), ElementsAre(""));
+}
+
+TEST(WatchViewTest, ShortensPathsInTheMiddle) {
+  const std::string path = "/srv/opmux/providers/acme/opmux_acme.yaml:12:3";
+  EXPECT_EQ(shortened(path, 100), path);
+  EXPECT_EQ(shortened(path, 30), "/srv/opm…/opmux_acme.yaml:12:3");
+  EXPECT_EQ(columns_of(shortened(path, 23)), 23u);
+  EXPECT_THAT(shortened(path, 12), ::testing::EndsWith("12:3")) << "the position stays longest";
+  EXPECT_EQ(shortened("äöüäöü", 3), "ä…ü");
+}
+
+// A reason is what somebody watches for: nothing of it is lost, however long and narrow.
+TEST(WatchViewTest, ReasonsAreWholeInEveryWidth) {
+  Report report = report_of({binding("native", 1)});
+  const std::string subject = "/srv/" + std::string(150, 's') + "/opmux_acme.yaml:12:3";
+  const std::string found =
+      "an unknown key, of which a good deal is said in many words " + std::string(90, 'f') + " end";
+  report.rejections.push_back({"yaml", "yaml.unknown_key", subject, "only known keys", found, ""});
+  report.history.push_back(
+      {3, "watch", "refused", report.rejections, "2026-01-01T00:00:00.000Z", 0.5, 0.0});
+  const std::string all =
+      "yaml.unknown_key: " + subject + ": expected only known keys, found " + found;
+  const auto without_space = [](std::string text) {
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    return text;
+  };
+  for (const std::size_t width : {0u, 20u, 50u, 80u, 200u}) {
+    const std::string text = text_of(report, {}, {width, 0, false});
+    EXPECT_THAT(without_space(text), HasSubstr("refused" + without_space(all))) << width;
+    EXPECT_THAT(without_space(text), HasSubstr("0.500s" + without_space(all))) << width;
+  }
+  EXPECT_THAT(text_of(report, {}, {0, 0, false}), HasSubstr("refused     " + all + "\n"))
+      << "no terminal, no fold";
+}
+
+TEST(WatchViewTest, CountsStayWhereTheTerminalIsNarrow) {
+  const Report report = report_of({binding("a_provider_with_a_long_name", 1234567890)});
+  for (const std::size_t width : {20u, 25u, 30u, 40u, 50u, 59u}) {
+    const std::vector<std::string> lines = view(report, {}, {width, 0, false});
+    EXPECT_THAT(lines, Contains(::testing::AllOf(::testing::StartsWith("  > a"),
+                                                 ::testing::EndsWith(" 1234567890"))))
+        << width;
+    EXPECT_THAT(lines, Contains(::testing::AllOf(::testing::StartsWith("OPERATOR"),
+                                                 ::testing::EndsWith(" CALLS"))))
+        << width;
+  }
+  EXPECT_THAT(text_of(report, {}, {60, 0, false}), HasSubstr("CALLS/S"));
+}
+
+TEST(WatchViewTest, QuarantineNamesWhatItIsAbout) {
+  BindingReport out = binding("one", 1);
+  out.quarantine = Rejection{"call",        "call.quarantined",           "rms_norm by one",
+                             "no failures", "3 failures\n  of them: all", ""};
+  EXPECT_THAT(text_of(report_of({out}), {}, {0, 0, false}),
+              HasSubstr("in quarantine: call.quarantined: rms_norm by one: expected no failures, "
+                        "found 3 failures; of them: all\n"));
 }
 
 TEST(WatchViewTest, RatesInWords) {

@@ -41,6 +41,21 @@ TEST(FindModule, WithoutTorchHasAPlainName) {
                          "plugin `other`", "a module `other`", "none in " + folder.path().native());
 }
 
+TEST(FindModule, AModuleOfADropInIsPutBesideItsManifest) {
+  const TemporaryFolder folder;
+  const auto found = find_module("acme", nullptr, {folder / "modules", folder / "drop-in"});
+  EXPECT_EQ(found.rejection().hint,
+            "Build the plugin, and put opmux_acme.so beside its manifest, in " +
+                (folder / "drop-in").native() + ".");
+  EXPECT_EQ(find_module("native_cuda", nullptr, {folder / "modules"}).rejection().hint,
+            "Build it: ./dev build.")
+      << "one of opmux";
+  const auto torch = torch_at("/srv/packages/torch");
+  const auto for_torch = find_module("acme", &torch, {folder / "drop-in"});
+  EXPECT_NE(for_torch.rejection().hint.find("put opmux_acme.torch-2.11.0.so beside its manifest"),
+            std::string::npos);
+}
+
 TEST(FindModule, NamesTheVersionsThatAreThereAndTheCommand) {
   const TemporaryFolder folder;
   folder.write("a/opmux_vllm.torch-2.12.1.so", "x");

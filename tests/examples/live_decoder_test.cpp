@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <string>
+#include <thread>
 
 #include "tests/examples/running_decoder.hpp"
 
@@ -70,6 +72,33 @@ TEST(LiveDecoder, FolderThatIsDroppedInServesUntilItIsMaskedOrGone) {
   const Outcome outcome = decoder.finish();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(RunningDecoder::tokens_of(outcome), calm);
+}
+
+// No provider is left for rms_norm while the program runs.
+TEST(LiveDecoder, WhatWasGeneratedBeforeAnErrorIsInTheJson) {
+  Command command("opmux-decoder");
+  const fs::path file = command.folder().write("opmux.yaml", config("[native]"));
+  const fs::path socket = command.folder() / "decoder.sock";
+  command.set("OPMUX_REPORT_SOCKET", socket.string());
+  auto running = std::async(std::launch::async, [&] {
+    return command.run(
+        {"--tokens", "2000", "--delay-ms", "10", "--watch", "--json", "--config", file.string()});
+  });
+  while (!fs::exists(socket) &&
+         running.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready) {
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // for some steps
+  fs::rename(command.folder().write("next.yaml", config("[example_provider]")), file);
+  const Outcome outcome = running.get();
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_GT(json.at("tokens").size(), 0u);
+  EXPECT_EQ(json.at("tokens").size(), json.at("steps").size());
+  EXPECT_EQ(json.at("tokens").at(0), 92) << "that of every run";
+  EXPECT_FALSE(json.at("smallest_margin").is_null());
+  EXPECT_NE(json.at("error"), "");
+  EXPECT_TRUE(json.contains("rejection"));
+  EXPECT_EQ(json.at("changes").back().at("outcome"), "published");
 }
 
 }  // namespace

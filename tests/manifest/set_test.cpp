@@ -131,6 +131,33 @@ TEST_F(Folders, AnEmptyFileAndALinkToDevNullHide) {
   EXPECT_EQ(state(set, "shipped/c.yaml"), "read");
 }
 
+TEST_F(Folders, AnEmptyFileThatHidesNothingSaysWhichPathWould) {
+  write("shipped/providers/vllm.yaml", provider("vllm"));
+  write("low/mine/mine.yaml", provider("mine"));
+  write("low/mine.yaml", "");
+  write("low/nobody.yaml", "");
+  write("low/other/vllm.yaml", "");
+  write("high/mine.yaml", "");
+  const ManifestSet set = read({"high", "low"});
+  EXPECT_EQ(providers(set), (Names{"mine", "vllm"}));
+  EXPECT_EQ(state(set, "low/nobody.yaml"), "hides nothing: no folder below has nobody.yaml");
+  EXPECT_EQ(state(set, "low/other/vllm.yaml"),
+            "hides nothing: no folder below has other/vllm.yaml; " +
+                path("shipped/providers/vllm.yaml") + " would be hidden by an empty " +
+                path("low/vllm.yaml"));
+  EXPECT_EQ(state(set, "high/mine.yaml"), "hides files of this name") << "the one of low";
+}
+
+TEST_F(Folders, AnEmptyFileBesideTheFolderOfAPluginSaysWhereAMaskBelongs) {
+  write("low/mine/mine.yaml", provider("mine"));
+  write("low/mine.yaml", "");
+  const ManifestSet set = read({"low"});
+  EXPECT_EQ(providers(set), Names{"mine"});
+  EXPECT_EQ(state(set, "low/mine.yaml"),
+            "hides nothing: no folder below has mine.yaml; " + path("low/mine/mine.yaml") +
+                " would be hidden by an empty mine/mine.yaml in a folder above " + path("low"));
+}
+
 TEST_F(Folders, TheHighestOfThreeFoldersDecides) {
   write("shipped/a.yaml", provider("shipped_a"));
   write("middle/a.yaml", "");
