@@ -287,6 +287,11 @@ Status prepare(const Options& options, Config config, PreparationScope scope, Re
   made.plan = make_plan(context, wanted_providers(made, scope));
   std::optional<LockedOpening> locked;
   if (!made.lock_file.empty() && scope == PreparationScope::kAll) {
+    // Who may write it can make it accept what it was made to refuse. One that is missing says so.
+    std::error_code error;
+    if (fs::exists(made.lock_file, error)) {
+      if (Check untrusted = require_trust(made.lock_file, trust)) return invalid(*untrusted);
+    }
     if (!made.manifests.rejections.empty()) return invalid(made.manifests.rejections.front());
     StatusOr<LockedOpening> begun = LockedOpening::begin(
         made.lock_file, lock_context(made, [&](const std::string& text) { say(options, text); }),

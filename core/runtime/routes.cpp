@@ -160,7 +160,10 @@ std::vector<bool> RoutePolicy::routed() const {
 
 std::vector<Rejection> RoutePolicy::unknown_names(const std::string& file) const {
   std::vector<std::string> providers{"native"};
-  for (const Manifest& manifest : manifests_.providers) providers.push_back(manifest.provider);
+  for (const Manifest& manifest : manifests_.providers) {
+    if (std::find(providers.begin(), providers.end(), manifest.provider) == providers.end())
+      providers.push_back(manifest.provider);
+  }
   std::vector<std::string> operators;
   for (const OperatorDeclaration& declaration : manifests_.declarations)
     operators.push_back(declaration.name);

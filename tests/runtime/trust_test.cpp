@@ -165,6 +165,24 @@ TEST_F(RuntimeTrustTest, AConfigurationThatOthersMayWriteIsAnError) {
   EXPECT_TRUE(Runtime::open(configured).ok());
 }
 
+TEST_F(RuntimeTrustTest, ALockThatOthersMayWriteIsAnError) {
+  Options locked = options(Trust::kStrict);
+  locked.lock_file = world_.folder() / "opmux.lock";
+  {
+    StatusOr<Runtime> runtime = Runtime::open(options(Trust::kStrict));
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    const Status written = runtime->write_lock(*locked.lock_file);
+    ASSERT_TRUE(written.ok()) << written.message();
+  }
+  const StatusOr<Runtime> opened = Runtime::open(locked);
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  set_mode(*locked.lock_file, 0664);
+  const StatusOr<Runtime> refused = Runtime::open(locked);
+  ASSERT_NE(refused.status().rejection(), nullptr);
+  EXPECT_EQ(refused.status().rejection()->rule, "trust.writable");
+  EXPECT_EQ(refused.status().rejection()->subject, locked.lock_file->string());
+}
+
 TEST_F(RuntimeTrustTest, TheStricterOfFileVariableAndOptionWins) {
   set_mode(library_, 0666);
   for (const auto& [file, variable, option, is_strict] :
