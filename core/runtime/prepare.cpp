@@ -227,12 +227,15 @@ Status prepare(const Options& options, Config config, PreparationScope scope, Re
     made.lock_file = options.lock_file.value_or(made.config.lock_file.value_or(fs::path()));
   const Trust trust = made.config.trust;
   if (Check wrong = check_named_inputs(options)) return invalid(*wrong);
+  // A change's settings count when it is published; an untrusted configuration's never do. What lax
+  // trust warns of is told at the configuration's own level.
+  const bool is_first = registry.current().number == 0;
+  if (is_first && trust == Trust::kLax) apply_process_settings(made.config);
   if (!made.config.file.empty()) {
     if (Check untrusted = require_trust(made.config.file, trust)) return invalid(*untrusted);
   }
+  if (is_first && trust == Trust::kStrict) apply_process_settings(made.config);
   if (Check untrusted = require_trust(find_probe_executable(), trust)) return invalid(*untrusted);
-  // A change's count when it is published.
-  if (registry.current().number == 0) apply_process_settings(made.config);
 
   const Result<PluginModule>& native = native_module();
   if (!native.ok())
