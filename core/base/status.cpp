@@ -11,7 +11,26 @@ struct Status::Detail {
   std::optional<Rejection> rejection;
 };
 
-void Status::Deleter::operator()(Detail* detail) const noexcept { delete detail; }
+void Status::Deleter::operator()(Detail* detail) const noexcept {
+  if (detail != &no_memory()) delete detail;
+}
+
+// Shared by all, so that a copy needs no memory either.
+Status::Detail& Status::no_memory() noexcept {
+  static Detail detail{StatusCode::kInternal, "out of memory", std::nullopt};  // within the string
+  return detail;
+}
+
+Status Status::out_of_memory() noexcept {
+  Status status;
+  status.detail_.reset(&no_memory());
+  return status;
+}
+
+Status::Detail* Status::copy_of(const Status& other) {
+  const bool is_shared = other.detail_ == nullptr || other.detail_.get() == &no_memory();
+  return is_shared ? other.detail_.get() : new Detail(*other.detail_);
+}
 
 Status::Status(StatusCode code, std::string message)
     : detail_(new Detail{code, std::move(message), std::nullopt}) {}
@@ -24,12 +43,10 @@ Status::Status(Rejection rejection)
 Status::Status(StatusCode code, std::string message, Rejection rejection)
     : detail_(new Detail{code, std::move(message), std::move(rejection)}) {}
 
-Status::Status(const Status& other)
-    : detail_(other.detail_ == nullptr ? nullptr : new Detail(*other.detail_)) {}
+Status::Status(const Status& other) : detail_(copy_of(other)) {}
 
 Status& Status::operator=(const Status& other) {
-  if (this != &other)
-    detail_.reset(other.detail_ == nullptr ? nullptr : new Detail(*other.detail_));
+  if (this != &other) detail_.reset(copy_of(other));
   return *this;
 }
 

@@ -224,13 +224,15 @@ Result<PluginModule> open_module(const std::filesystem::path& path, const FileId
   Result<void*> mapped = static_cast<void*>(nullptr);
   if (place == ModulePlace::kPrivateCopy && !PrivateCopy::looks_beside_itself(path)) {
     Result<PrivateCopy> copy = PrivateCopy::of(path, checked);
-    mapped = copy.ok() ? map_library(copy->path(), BindingMode::kNow)
-                       : Result<void*>(std::move(copy).rejection());
-    if (mapped.ok()) {
+    if (copy.ok()) {
       file = copy->path();
-    } else if (mapped.rejection().rule == rules::kLoaderChanged.id) {
-      return std::move(mapped).rejection();
+      mapped = map_library(file, BindingMode::kNow);
     } else {
+      mapped = std::move(copy).rejection();
+    }
+    if (!mapped.ok()) {
+      if (mapped.rejection().rule == rules::kLoaderChanged.id) return std::move(mapped).rejection();
+      file = path;
       log::info(printable(path.native()) +
                 " is mapped in place, where writing over the file ends the program: " +
                 to_string(mapped.rejection()));

@@ -40,10 +40,6 @@ Result<LockFacts> current_facts(const Preparation& preparation, const LockContex
   return facts;
 }
 
-Status internal(const std::exception& problem) {
-  return Status(StatusCode::kInternal, "the lock: " + printable(problem.what()));
-}
-
 }  // namespace
 
 LockContext lock_context(const Preparation& preparation, Progress progress) {
@@ -92,7 +88,7 @@ Status Runtime::write_lock(const std::filesystem::path& file, const Progress& pr
     if (Check problem = lock::write(facts->lock, file)) return failed(*problem);
     return {};
   } catch (const std::exception& problem) {
-    return internal(problem);
+    return internal_error("the lock", problem);
   }
 }
 
@@ -109,7 +105,7 @@ StatusOr<std::vector<Rejection>> Runtime::compare_lock(const std::filesystem::pa
     return lock::compare(*locked, facts->lock, lock::Scope::kAll,
                          circumstances_of(context, preparation.verdicts));
   } catch (const std::exception& problem) {
-    return internal(problem);
+    return internal_error("the lock", problem);
   }
 }
 

@@ -45,8 +45,7 @@ StatusOr<Runtime> Runtime::open(const Options& options) {
     return Runtime(std::move(state));
   } catch (const std::exception& problem) {
     // Memory that ran out, or a system call of the standard library that has no quiet form.
-    return Status(StatusCode::kInternal,
-                  std::string("opmux could not start: ") + printable(problem.what()));
+    return internal_error("opmux could not start", problem);
   }
 }
 
@@ -80,7 +79,7 @@ StatusOr<RouteScope> Runtime::with_route(const Routes& routes) const {
     if (!scope.ok()) return scope.status();
     return RouteScope(std::make_unique<RouteScope::Impl>(RouteScope::Impl{std::move(*scope)}));
   } catch (const std::exception& problem) {
-    return Status(StatusCode::kInternal, std::string("with_route: ") + printable(problem.what()));
+    return internal_error("with_route", problem);
   }
 }
 

@@ -80,6 +80,14 @@ bool is_prepared(const Preparation& preparation, const RoutePolicy& wanted) {
 
 }  // namespace
 
+Status internal_error(const char* what, const std::exception& problem) noexcept {
+  try {
+    return Status(StatusCode::kInternal, std::string(what) + ": " + printable(problem.what()));
+  } catch (const std::exception&) {
+    return Status::out_of_memory();
+  }
+}
+
 // One change: who makes it, how long it took and what came of it.
 class Runtime::State::Change {
  public:
@@ -120,11 +128,11 @@ class Runtime::State::Change {
       Rejection rejection = reject(rules::kRuntimeChange, report.trigger,
                                    "new routes and their log", printable(problem.what()));
       if (report.outcome.empty())
-        return Status(StatusCode::kInternal, to_string(rejection), std::move(rejection));
+        return Status(StatusCode::kInternal, to_string(rejection), rejection);
       report.reasons.push_back(std::move(rejection));
       return {};
     } catch (const std::exception&) {
-      return report.outcome.empty() ? Status(StatusCode::kInternal, "no memory") : Status();
+      return report.outcome.empty() ? Status::out_of_memory() : Status();
     }
   }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -91,6 +92,9 @@ struct Runtime::State {
   Service service_;                              // its thread uses the rest
   std::unique_ptr<ReportServer> report_server_;  // as does this one's; set by open()
 };
+
+// What an exception of the standard library came to; `what` was not done.
+Status internal_error(const char* what, const std::exception& problem) noexcept;
 
 // One consistent report; counters are summed at this moment.
 Report make_report(const Runtime::State& state);

@@ -12,13 +12,15 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 // How many more of this thread succeed before one fails.
 thread_local constinit std::uint64_t left = kNever;
 thread_local constinit bool has_failed = false;
+thread_local constinit bool goes_on = false;
 
 void* allocate(std::size_t size, std::size_t alignment) {
-  if (left != kNever && left-- == 0) {
-    left = kNever;
+  if (left == 0) {
+    if (!goes_on) left = kNever;
     has_failed = true;
     throw std::bad_alloc();
   }
+  if (left != kNever) --left;
   if (size == 0) size = 1;
   void* const memory =
       alignment <= alignof(std::max_align_t)
@@ -71,13 +73,16 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 
 namespace opmux::testing {
 
-bool fails_at(std::uint64_t n, const std::function<void()>& what) {
+bool fails_at(std::uint64_t n, Failing failing, const std::function<void()>& what) {
   has_failed = false;
+  goes_on = failing == Failing::kFromThenOn;
   left = n;
   what();
   left = kNever;
   return has_failed;
 }
+
+void stop_failing() { left = kNever; }
 
 AllocationsDoNotFail::AllocationsDoNotFail() : before_(left) { left = kNever; }
 AllocationsDoNotFail::~AllocationsDoNotFail() { left = before_; }

@@ -8,9 +8,14 @@
 
 namespace opmux::testing {
 
-// Runs `what` with the n-th allocation of this thread, counted from 0, failing. Whether it came so
-// far.
-bool fails_at(std::uint64_t n, const std::function<void()>& what);
+enum class Failing { kOnce, kFromThenOn };
+
+// Runs `what` with the n-th allocation of this thread, counted from 0, failing, or all from that
+// one on. Whether it came so far.
+bool fails_at(std::uint64_t n, Failing failing, const std::function<void()>& what);
+
+// For the rest of the run of fails_at() on this thread, none fails.
+void stop_failing();
 
 // While it lives, allocations of this thread neither fail nor count.
 class AllocationsDoNotFail {

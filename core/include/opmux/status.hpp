@@ -43,6 +43,8 @@ class [[nodiscard]] OPMUX_API Status {
   Status(StatusCode code, std::string message);
   explicit Status(Rejection rejection);
   Status(StatusCode code, std::string message, Rejection rejection);
+  // kInternal, "out of memory"; needs none.
+  static Status out_of_memory() noexcept;
   Status(const Status& other);
   Status& operator=(const Status& other);
   Status(Status&&) noexcept = default;
@@ -61,6 +63,8 @@ class [[nodiscard]] OPMUX_API Status {
   struct Deleter {
     void operator()(Detail* detail) const noexcept;
   };
+  static Detail& no_memory() noexcept;
+  static Detail* copy_of(const Status& other);
   std::unique_ptr<Detail, Deleter> detail_;
 };
 
