@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <thread>
@@ -96,6 +98,40 @@ TEST(ClosingModuleTest, ACallStartsAgainOnTheNextGeneration) {
   EXPECT_EQ(old_script.calls, 2);
   std::thread([&] { EXPECT_TRUE(call(TensorView(&x, DType::kFloat32, {1})).ok()); }).join();
   EXPECT_FALSE(OverrideScope::make(op.registry(), op.registry().prepare(routes)).has_value());
+}
+
+// The address sanitizer tells when the call looks at an override that is gone.
+TEST(ClosingModuleTest, ACallOnTheWayToItsNextBindingMayLookAtAnOverrideThatEnded) {
+  test::OneOperator op("op(Tensor(a!) x) -> ()");
+  test::Script& first = op.add("first");
+  test::Script& second = op.add("second");
+  std::array<ModuleUse, 2> uses;
+  RouteSet routes = op.routes();
+  std::vector<const BoundCall*>& entries = routes.routes.begin()->second[0].entries;
+  for (std::size_t index = 0; index < uses.size(); ++index) {
+    BoundCall counted = *op.binding(index);
+    counted.module = &uses[index];
+    entries[index] = &op.registry().add_binding("counted " + counted.provider, counted);
+  }
+  std::optional<OverrideScope> scope;
+  if (auto made = OverrideScope::make(op.registry(), op.registry().publish(std::move(routes))))
+    scope.emplace(std::move(*made));
+  op.publish();
+  for (ModuleUse& use : uses) use.close();
+
+  first.answer = OPMUX_UNSUPPORTED;
+  first.work = [&](const OpmuxCall&) {
+    std::thread([&] { scope.reset(); }).join();
+    // A scope that is made takes ended ones out of the list.
+    const auto nested = OverrideScope::make(op.registry(), op.registry().current());
+    EXPECT_TRUE(nested.has_value());
+  };
+  float x = 0;
+  const Operator<void(Tensor)> call(op.op().state());
+  EXPECT_TRUE(call(TensorView(&x, DType::kFloat32, {1})).ok());
+  EXPECT_EQ(first.calls, 2) << "once held, once on the generation that took over";
+  EXPECT_EQ(second.calls, 1);
+  EXPECT_EQ(uses[0].inside() + uses[1].inside(), 0);
 }
 
 // A scope that ends on another thread, while its own one is inside the closing module that it held:
