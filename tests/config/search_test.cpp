@@ -16,6 +16,7 @@
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "core/config/config.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace opmux {
 namespace {
@@ -23,14 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-class Search : public testing::Test {
+class Search : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const auto& [name, value] : environment_variables_with_prefix("OPMUX_"))
       unsetenv(name.c_str());
-    std::string pattern = (fs::temp_directory_path() / "opmux-config-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = fs::canonical(pattern);
     previous_ = fs::current_path();
     set("XDG_CONFIG_HOME", root_ / "xdg");
     set("HOME", root_ / "home");
@@ -39,7 +37,6 @@ class Search : public testing::Test {
     fs::current_path(previous_);
     for (const auto& [name, value] : environment_variables_with_prefix("OPMUX_"))
       unsetenv(name.c_str());
-    fs::remove_all(root_);
   }
 
   static void set(const std::string& name, const std::string& value) {
@@ -63,7 +60,8 @@ class Search : public testing::Test {
     return result.ok() ? Rejection{} : result.rejection();
   }
 
-  fs::path root_;
+  testing::TemporaryFolder folder_;
+  const fs::path root_ = folder_.path();
   fs::path previous_;
 };
 
@@ -151,10 +149,10 @@ TEST_F(Search, Case28EmptyVariablesCountAsUnsetAndAreLogged) {
   for (const char* name : {"OPMUX_CONFIG", "OPMUX_STRICT", "OPMUX_ENVIRONMENTS", "OPMUX_STRCT"})
     set(name, "");
   log::set_level(log::Level::kInfo);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_FALSE(load().strict);
   std::fflush(stderr);
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string said = ::testing::internal::GetCapturedStderr();
   log::set_level(log::Level::kWarn);
   EXPECT_NE(said.find("OPMUX_STRICT is set but empty: it counts as unset"), std::string::npos)
       << said;
@@ -178,7 +176,7 @@ struct VariableCase {
   const char* expected;
 };
 
-class VariableForm : public Search, public testing::WithParamInterface<VariableCase> {};
+class VariableForm : public Search, public ::testing::WithParamInterface<VariableCase> {};
 
 TEST_P(VariableForm, IsStrict) {
   set(GetParam().name, GetParam().value);
@@ -191,21 +189,21 @@ TEST_P(VariableForm, IsStrict) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, VariableForm,
-    testing::Values(VariableCase{"OPMUX_STRICT", "yes", "one of 0, 1, true, false"},
-                    VariableCase{"OPMUX_PROBE_DEADLINE", "10",
-                                 "a duration such as 500ms, 10s or 2m, at most 1h in all"},
-                    VariableCase{"OPMUX_LOG", "verbose",
-                                 "one of trace, debug, info, warn, error, off"},
-                    VariableCase{"OPMUX_THREADS", "08", "an integer from 0 to 4096"},
-                    VariableCase{"OPMUX_THREADS", "-1", "an integer from 0 to 4096"},
-                    VariableCase{"OPMUX_ENVIRONMENTS", "/a::/b",
-                                 "folders, separated by colons, none empty or beginning with ~"},
-                    VariableCase{"OPMUX_MANIFESTS", "~/kernels",
-                                 "folders, separated by colons, none empty or beginning with ~"},
-                    VariableCase{"OPMUX_CACHE_DIR", "~/cache", "a folder, not beginning with ~"},
-                    VariableCase{"OPMUX_LOCK", "~/opmux.lock", "a file, not beginning with ~"},
-                    VariableCase{"OPMUX_TRUST", "Strict", "lax or strict"},
-                    VariableCase{"OPMUX_CONFIG", "~/opmux.yaml", "a file, not beginning with ~"}));
+    ::testing::Values(
+        VariableCase{"OPMUX_STRICT", "yes", "one of 0, 1, true, false"},
+        VariableCase{"OPMUX_PROBE_DEADLINE", "10",
+                     "a duration such as 500ms, 10s or 2m, at most 1h in all"},
+        VariableCase{"OPMUX_LOG", "verbose", "one of trace, debug, info, warn, error, off"},
+        VariableCase{"OPMUX_THREADS", "08", "an integer from 0 to 4096"},
+        VariableCase{"OPMUX_THREADS", "-1", "an integer from 0 to 4096"},
+        VariableCase{"OPMUX_ENVIRONMENTS", "/a::/b",
+                     "folders, separated by colons, none empty or beginning with ~"},
+        VariableCase{"OPMUX_MANIFESTS", "~/kernels",
+                     "folders, separated by colons, none empty or beginning with ~"},
+        VariableCase{"OPMUX_CACHE_DIR", "~/cache", "a folder, not beginning with ~"},
+        VariableCase{"OPMUX_LOCK", "~/opmux.lock", "a file, not beginning with ~"},
+        VariableCase{"OPMUX_TRUST", "Strict", "lax or strict"},
+        VariableCase{"OPMUX_CONFIG", "~/opmux.yaml", "a file, not beginning with ~"}));
 
 }  // namespace
 }  // namespace opmux

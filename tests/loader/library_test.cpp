@@ -16,24 +16,13 @@
 
 #include "core/loader/loader.hpp"
 #include "tests/fakes/fakes.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace opmux {
 namespace {
 
-using testing::HasSubstr;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "opmux-loader-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
 
 TEST(MapLibrary, MapsByAbsolutePathAndAnswersTheSameHandleAgain) {
   const Result<void*> first = map_library(fakes::path("none"), BindingMode::kNow);
@@ -141,7 +130,7 @@ TEST(MapLibrary, UndoesWhatAConstructorDoesToTheProcess) {
 }
 
 // Two folders that hold a libc10.so and a libtorch_cpu.so each, as two environments do.
-class TwoTorches : public testing::Test {
+class TwoTorches : public ::testing::Test {
  protected:
   TorchInstallation make(const std::string& name, const std::string& version) {
     TorchInstallation torch;

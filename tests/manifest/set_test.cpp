@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "tests/manifest/support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace opmux {
 namespace {
@@ -24,15 +25,9 @@ std::string declaration(const std::string& name) {
   return "manifest: 1\ndeclare: {" + name + ": {schema: \"" + name + "(Tensor(a!) x) -> ()\"}}\n";
 }
 
-class Folders : public testing::Test {
+class Folders : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "opmux-manifests-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    write("shipped/operators/activation.yaml", declaration("silu_and_mul"));
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  void SetUp() override { write("shipped/operators/activation.yaml", declaration("silu_and_mul")); }
 
   void write(const std::string& name, const std::string& text) {
     fs::create_directories((root_ / name).parent_path());
@@ -67,7 +62,8 @@ class Folders : public testing::Test {
     return text;
   }
 
-  fs::path root_;
+  testing::TemporaryFolder folder_;
+  const fs::path root_ = folder_.path();
 };
 
 using Names = std::vector<std::string>;

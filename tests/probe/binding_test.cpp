@@ -12,7 +12,7 @@
 namespace opmux {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 LoadSet with_bindings(std::initializer_list<const char*> operator_names) {
   LoadSet load_set = load_set_of({fakes::path("none")});

@@ -18,9 +18,9 @@
 namespace opmux {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class FindingsCache : public testing::Test {
+class FindingsCache : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"none", "registers"}) {

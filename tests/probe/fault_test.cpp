@@ -15,10 +15,10 @@
 namespace opmux {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-class Fault : public testing::Test {
+class Fault : public ::testing::Test {
  protected:
   // The rejection of the fake, which stands between two libraries without a fault.
   Rejection of(const std::string& fake, const ProbeOptions& options = patient()) {

@@ -13,8 +13,8 @@
 namespace opmux {
 namespace {
 
-using testing::ElementsAre;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 LoadSet with_module(const std::string& module) {
   LoadSet load_set = load_set_of({fakes::path("none"), fakes::path("registers")});
@@ -84,7 +84,7 @@ TEST(ProbedModule, ThatCrashesIsRejectedAndTheRestIsProbedAgain) {
   EXPECT_EQ(found.probes, 2);
 }
 
-class ProbedTorch : public testing::Test {
+class ProbedTorch : public ::testing::Test {
  protected:
   LoadSet with_torch(const std::string& cpu_library) {
     TorchInstallation torch;

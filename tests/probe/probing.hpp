@@ -11,26 +11,11 @@
 #include <string>
 
 #include "core/probe/probe.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace opmux {
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "opmux-probe-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using testing::TemporaryFolder;
 
 inline LoadSet load_set_of(std::initializer_list<std::filesystem::path> libraries) {
   LoadSet load_set;

@@ -26,10 +26,10 @@
 namespace opmux {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
-class ProbeProgram : public testing::Test {
+class ProbeProgram : public ::testing::Test {
  protected:
   // Every library is rejected for the program's sake, and nothing is loaded here.
   std::string found_with(const std::filesystem::path& executable,

@@ -14,6 +14,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_folder.hpp"
+
 namespace opmux::yaml {
 namespace {
 
@@ -44,7 +46,7 @@ struct FeatureCase {
   const char* found;
 };
 
-class Refusal : public testing::TestWithParam<FeatureCase> {};
+class Refusal : public ::testing::TestWithParam<FeatureCase> {};
 
 // Field reports F10 (duplicate keys) and F11 (tabs, second documents).
 TEST_P(Refusal, NamesRulePositionAndWhatStandsThere) {
@@ -59,7 +61,7 @@ TEST_P(Refusal, NamesRulePositionAndWhatStandsThere) {
 
 INSTANTIATE_TEST_SUITE_P(
     Features, Refusal,
-    testing::Values(
+    ::testing::Values(
         FeatureCase{"a: &x 1\n", "yaml.feature", "m.yaml:1:4", "the anchor `&x`"},
         FeatureCase{"a: &x [1]\nb: *x\n", "yaml.feature", "m.yaml:1:4", "the anchor `&x`"},
         FeatureCase{"a: &x [*x]\n", "yaml.feature", "m.yaml:1:4", "the anchor `&x`"},
@@ -88,19 +90,20 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     DuplicateKeys, Refusal,
-    testing::Values(FeatureCase{"priority: 1\nx: 2\npriority: 9\n", "yaml.duplicate_key",
-                                "m.yaml:3:1",
-                                "key `priority` again; it stands first at line 1, column 1"},
-                    FeatureCase{"a:\n  b: 1\n  c: 2\n  b: 3\n", "yaml.duplicate_key", "m.yaml:4:3",
-                                "key `b` again; it stands first at line 2, column 3"},
-                    FeatureCase{"a: {b: 1, \"b\": 2}\n", "yaml.duplicate_key", "m.yaml:1:11",
-                                "key `b` again; it stands first at line 1, column 5"},
-                    FeatureCase{"\"\": 1\n'': 2\n", "yaml.duplicate_key", "m.yaml:2:1",
-                                "key `` again; it stands first at line 1, column 1"}));
+    ::testing::Values(FeatureCase{"priority: 1\nx: 2\npriority: 9\n", "yaml.duplicate_key",
+                                  "m.yaml:3:1",
+                                  "key `priority` again; it stands first at line 1, column 1"},
+                      FeatureCase{"a:\n  b: 1\n  c: 2\n  b: 3\n", "yaml.duplicate_key",
+                                  "m.yaml:4:3",
+                                  "key `b` again; it stands first at line 2, column 3"},
+                      FeatureCase{"a: {b: 1, \"b\": 2}\n", "yaml.duplicate_key", "m.yaml:1:11",
+                                  "key `b` again; it stands first at line 1, column 5"},
+                      FeatureCase{"\"\": 1\n'': 2\n", "yaml.duplicate_key", "m.yaml:2:1",
+                                  "key `` again; it stands first at line 1, column 1"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Characters, Refusal,
-    testing::Values(
+    ::testing::Values(
         FeatureCase{"a: \x01\n", "yaml.encoding", "m.yaml:1:4", "a control character \\x01"},
         FeatureCase{"a: b\rc\n", "yaml.encoding", "m.yaml:1:5", "a control character \\x0D"},
         FeatureCase{"a: \x7F\n", "yaml.encoding", "m.yaml:1:4", "a control character \\x7F"},
@@ -186,7 +189,7 @@ void* parse_deep(void* argument) {
   return nullptr;
 }
 
-class DeepNesting : public testing::TestWithParam<DeepCase> {};
+class DeepNesting : public ::testing::TestWithParam<DeepCase> {};
 
 TEST_P(DeepNesting, EndsQuicklyOnASmallStack) {
   pthread_attr_t attributes;
@@ -210,10 +213,10 @@ TEST_P(DeepNesting, EndsQuicklyOnASmallStack) {
 // Brackets that are never closed are a fault of their own, and the first that the scanner meets.
 INSTANTIATE_TEST_SUITE_P(
     Forms, DeepNesting,
-    testing::Values(DeepCase{"[", "]", "yaml.too_deep"}, DeepCase{"[", "", "yaml.syntax"},
-                    DeepCase{"{a: ", "}", "yaml.too_deep"}, DeepCase{"{", "", "yaml.syntax"},
-                    DeepCase{"[a, ", "]", "yaml.too_deep"}, DeepCase{"- ", "", "yaml.too_deep"},
-                    DeepCase{"? ", "", "yaml.syntax"}));
+    ::testing::Values(DeepCase{"[", "]", "yaml.too_deep"}, DeepCase{"[", "", "yaml.syntax"},
+                      DeepCase{"{a: ", "}", "yaml.too_deep"}, DeepCase{"{", "", "yaml.syntax"},
+                      DeepCase{"[a, ", "]", "yaml.too_deep"}, DeepCase{"- ", "", "yaml.too_deep"},
+                      DeepCase{"? ", "", "yaml.syntax"}));
 
 TEST(Reader, RefusesAnAliasBombAtItsFirstAnchor) {
   std::string text = "a: &a [x, x]\n";
@@ -243,15 +246,8 @@ TEST(Reader, ReadsManyKeysInReasonableTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{2});
 }
 
-class SpecialFile : public testing::Test {
+class SpecialFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "opmux-yaml-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void expect_unreadable(const fs::path& path) {
     const Result<Node> result = read(path);
     ASSERT_FALSE(result.ok());
@@ -259,7 +255,8 @@ class SpecialFile : public testing::Test {
     EXPECT_NE(result.rejection().subject.find(path.filename().string()), std::string::npos);
   }
 
-  fs::path folder_;
+  testing::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(SpecialFile, FolderPipeSocketDeviceAndDanglingLinkAreRefusedWithoutHanging) {
